@@ -1,0 +1,9 @@
+//! Events become findings. Pure: no I/O, no clock, no async, no unsafe; all time comes from events or from the caller.
+//!
+//! The [`ledger`] folds one event at a time, live and replayed alike, and answers with a [`report`].
+#![forbid(unsafe_code)]
+
+pub mod report;
+
+pub use linchpin_data as data;
+pub use report::{Objective, ProcessDetail, Query, Report};
