@@ -15,7 +15,7 @@ use crate::resume::Resume;
 use crate::roster::Roster;
 use crate::source::{Roots, Settings, Source, SourceContext, SourceError};
 use crate::sources::REGISTRY;
-use crate::witness::Exits;
+use crate::witness::{Exits, connector};
 
 /// First wait after a failure; doubles up to [`LAST_WAIT`], and starts anew after a run that lasted as long.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -89,6 +89,8 @@ impl Supervisor {
         if !self.sources.iter().any(|s| s.name() == "docker") {
             roster.set_filled();
         }
+        let base = &self.base;
+        tasks.spawn(connector::fill(base.exits.clone(), base.clock.clone(), base.shutdown.clone()));
         for source in self.sources {
             let mut cx = self.base.clone();
             cx.name = source.name();

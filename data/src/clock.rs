@@ -39,6 +39,25 @@ impl Clock for SystemClock {
     }
 }
 
+/// How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in nanoseconds: the time this host spent suspended. Kernel
+/// interfaces that stamp with the monotonic clock are brought to boot time by adding it. Changes only over a suspend.
+#[must_use]
+pub fn suspended_ns() -> u64 {
+    let read = |id| {
+        nix::time::clock_gettime(id)
+            .map(|t| i128::from(t.tv_sec()) * 1_000_000_000 + i128::from(t.tv_nsec()))
+            .unwrap_or_default()
+    };
+    // Monotonic first: a delay between the two reads can only make the distance larger, so the least of three is best.
+    (0..3)
+        .map(|_| {
+            let monotonic = read(nix::time::ClockId::CLOCK_MONOTONIC);
+            u64::try_from(read(nix::time::ClockId::CLOCK_BOOTTIME) - monotonic).unwrap_or(0)
+        })
+        .min()
+        .unwrap_or(0)
+}
+
 /// A clock that tests set and move.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Stamp>);

@@ -1,5 +1,7 @@
 //! Witnesses that several sources share: not sources themselves, they emit no events.
 
+pub mod connector;
 mod exits;
+pub mod sockopt;
 
-pub use exits::{Exit, Exits};
+pub use exits::{Exit, Exits, Hearing};
