@@ -350,6 +350,8 @@ facts! {
         kmsg_seq: u64,
         /// The line, shortened.
         line: String,
+        /// By what the subject was found, or why it could not be, in words.
+        attribution: String,
     }
     /// A sample of memory. For subject `host:` current is what is in use and limit is RAM.
     Memory = "memory" {
@@ -388,6 +390,8 @@ facts! {
         detail: String,
         /// The kernel log's sequence number of the line.
         kmsg_seq: u64,
+        /// By what the subject was found, or why it could not be, in words.
+        attribution: String,
     }
     /// A client failed to resolve a name. The subject is the client.
     DnsFailure = "dns_failure" {

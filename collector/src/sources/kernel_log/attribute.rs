@@ -49,7 +49,8 @@ pub enum Place {
 /// Reads a cgroup path. The innermost container wins: one path can hold several.
 #[must_use]
 pub fn place(path: &str) -> Place {
-    let parts: Vec<Cow<'_, str>> = path.split('/').filter(|p| !p.is_empty() && *p != "..").map(unescape).collect();
+    let parts: Vec<Cow<'_, str>> =
+        path.split('/').filter(|p| !p.is_empty() && *p != "..").map(unescape).collect();
     let mut pod = None;
     let mut nomad_below = false;
     let mut found = Place::Nowhere;
@@ -80,7 +81,8 @@ pub fn place(path: &str) -> Place {
     if found != Place::Nowhere {
         return found;
     }
-    let unit = |suffix: &str| path.split('/').rfind(|p| p.ends_with(suffix) && p.len() > suffix.len()).map(bounded);
+    let unit =
+        |suffix: &str| path.split('/').rfind(|p| p.ends_with(suffix) && p.len() > suffix.len()).map(bounded);
     unit(".service").or_else(|| unit(".scope")).or_else(|| unit(".slice")).map_or(Place::Nowhere, Place::Unit)
 }
 
@@ -152,7 +154,10 @@ fn pod_uid(part: &str) -> Option<String> {
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
-        && text.bytes().enumerate().all(|(i, b)| if matches!(i, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() })
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| if matches!(i, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() })
 }
 
 /// `<36-character alloc id>`, `<alloc>.<task>`, `<alloc>-<task>`.
@@ -232,17 +237,42 @@ mod tests {
             (format!("/system.slice/docker-{A}.scope"), format!("docker:{}", &A[..12])),
             (format!("/system.slice/docker-{A}.scope/init.scope"), format!("docker:{}", &A[..12])),
             (format!("/system.slice/docker\\x2d{A}.scope"), format!("docker:{}", &A[..12])),
-            (format!("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{A}.scope"), format!("docker:{}", &A[..12])),
+            (
+                format!("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{A}.scope"),
+                format!("docker:{}", &A[..12]),
+            ),
             (format!("/docker/{B}/docker/{A}"), format!("docker:{}", &A[..12])),
             (format!("/docker/{B}/kubelet/kubepods/burstable/pod{U}/{A}"), format!("k8s:{U}/{}", &A[..12])),
             (format!("/kubepods/burstable/pod{U}/{A}"), format!("k8s:{U}/{}", &A[..12])),
             (format!("/kubepods/burstable/pod{U}"), format!("k8s:{U}")),
-            (format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{u_}.slice/cri-containerd-{A}.scope"), format!("k8s:{U}/{}", &A[..12])),
-            (format!("/kubepods.slice/kubepods-pod{u_}.slice/crio-{A}.scope/container"), format!("k8s:{U}/{}", &A[..12])),
-            (format!("/kubepods.slice/kubepods-pod{u_}.slice/docker-{A}.scope"), format!("k8s:{U}/{}", &A[..12])),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{u_}.slice/cri-containerd-{A}.scope"
+                ),
+                format!("k8s:{U}/{}", &A[..12]),
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{u_}.slice/crio-{A}.scope/container"),
+                format!("k8s:{U}/{}", &A[..12]),
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{u_}.slice/docker-{A}.scope"),
+                format!("k8s:{U}/{}", &A[..12]),
+            ),
             (format!("/kubepods.slice/kubepods-pod{u_}.slice/crio-conmon-{A}.scope"), format!("k8s:{U}")),
-            (format!("/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{}.slice/crio-{A}.scope", &B[..32]), format!("k8s:{}/{}", &B[..32], &A[..12])),
-            (format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{u_}.slice/cri-containerd-{A}.scope"), format!("k8s:{U}/{}", &A[..12])),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{}.slice/crio-{A}.scope",
+                    &B[..32]
+                ),
+                format!("k8s:{}/{}", &B[..32], &A[..12]),
+            ),
+            (
+                format!(
+                    "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{u_}.slice/cri-containerd-{A}.scope"
+                ),
+                format!("k8s:{U}/{}", &A[..12]),
+            ),
             (format!("/machine.slice/libpod-{A}.scope"), format!("podman:{}", &A[..12])),
             (format!("/machine.slice/libpod-{A}.scope/container"), format!("podman:{}", &A[..12])),
             (format!("/machine.slice/libpod-conmon-{A}.scope"), format!("systemd:libpod-conmon-{A}.scope")),
@@ -256,7 +286,10 @@ mod tests {
             ("/lxc/101/ns/init.scope".into(), "lxc:101".into()),
             ("/system.slice/nginx.service".into(), "systemd:nginx.service".into()),
             ("/system.slice/nginx.service/worker".into(), "systemd:nginx.service".into()),
-            (r"/system.slice/system-getty.slice/my\x2dapp.service".into(), r"systemd:my\x2dapp.service".into()),
+            (
+                r"/system.slice/system-getty.slice/my\x2dapp.service".into(),
+                r"systemd:my\x2dapp.service".into(),
+            ),
             ("/user.slice/user-1000.slice/session-4.scope".into(), "systemd:session-4.scope".into()),
             ("/user.slice".into(), "systemd:user.slice".into()),
             (format!("/ecs/0f0f/{A}"), format!("docker:{}", &A[..12])),

@@ -70,14 +70,13 @@ fn month(word: &str) -> Option<u8> {
         return digits.parse().ok().filter(|m| (1..=12).contains(m));
     }
     let longest = |names: &&[&str]| names.iter().filter(|n| lower.starts_with(**n)).map(|n| n.len()).max();
-    let (best, _) = MONTHS
-        .iter()
-        .enumerate()
-        .filter_map(|(i, names)| Some((i, longest(names)?)))
-        .fold(None, |best: Option<(usize, usize)>, x| match best {
+    let (best, _) = MONTHS.iter().enumerate().filter_map(|(i, names)| Some((i, longest(names)?))).fold(
+        None,
+        |best: Option<(usize, usize)>, x| match best {
             Some(b) if b.1 >= x.1 => Some(b),
             _ => Some(x),
-        })?;
+        },
+    )?;
     u8::try_from(best + 1).ok()
 }
 
@@ -132,7 +131,11 @@ pub fn syslog(head: &str) -> Option<(Civil, usize)> {
 /// `2017-12-07T00:05:15.25+01:00`, also with a comma, without the colon of the zone, or without a zone.
 #[must_use]
 pub fn iso(word: &str) -> Option<LogTime> {
-    if word.len() > 48 || !word.is_ascii() || word.as_bytes().get(4) != Some(&b'-') || word.as_bytes().get(10) != Some(&b'T') {
+    if word.len() > 48
+        || !word.is_ascii()
+        || word.as_bytes().get(4) != Some(&b'-')
+        || word.as_bytes().get(10) != Some(&b'T')
+    {
         return None;
     }
     let mut text = word.replace(',', ".");
@@ -146,7 +149,8 @@ pub fn iso(word: &str) -> Option<LogTime> {
     }
     let (hour, minute, second, micros) = clock(text.get(11..)?)?;
     let date: NaiveDate = text.get(..10)?.parse().ok()?;
-    let (year, month, day) = (chrono::Datelike::year(&date), chrono::Datelike::month(&date), chrono::Datelike::day(&date));
+    let (year, month, day) =
+        (chrono::Datelike::year(&date), chrono::Datelike::month(&date), chrono::Datelike::day(&date));
     let (month, day) = (u8::try_from(month).ok()?, u8::try_from(day).ok()?);
     Some(LogTime::Local(Civil { year: Some(year), month, day, hour, minute, second, micros }))
 }
@@ -158,9 +162,28 @@ mod tests {
     #[test]
     fn months_in_many_languages() {
         for (word, m) in [
-            ("Mai", 5), ("mai", 5), ("März", 3), ("Mär", 3), ("Mrz", 3), ("juin", 6), ("juil.", 7), ("août", 8), ("Ağu", 8), ("lis", 11),
-            ("мая", 5), ("мар", 3), ("12月", 12), ("5월", 5), ("Haz", 6), ("joulu", 12), ("marras", 11), ("Sep", 9), ("ott", 10), ("čec", 7),
-            ("ene", 1), ("Dez", 12),
+            ("Mai", 5),
+            ("mai", 5),
+            ("März", 3),
+            ("Mär", 3),
+            ("Mrz", 3),
+            ("juin", 6),
+            ("juil.", 7),
+            ("août", 8),
+            ("Ağu", 8),
+            ("lis", 11),
+            ("мая", 5),
+            ("мар", 3),
+            ("12月", 12),
+            ("5월", 5),
+            ("Haz", 6),
+            ("joulu", 12),
+            ("marras", 11),
+            ("Sep", 9),
+            ("ott", 10),
+            ("čec", 7),
+            ("ene", 1),
+            ("Dez", 12),
         ] {
             assert_eq!(month(word), Some(m), "{word}");
         }

@@ -21,7 +21,8 @@ pub struct Fault {
 }
 
 /// What stands right after `NAME[pid]` in such lines.
-const MARKS: [&[u8]; 5] = [b"]: segfault at ", b"] general protection", b"] trap ", b"]: unhandled ", b"]: bad frame in "];
+const MARKS: [&[u8]; 5] =
+    [b"]: segfault at ", b"] general protection", b"] trap ", b"]: unhandled ", b"]: bad frame in "];
 
 /// Reads `NAME[pid]: segfault at …`, `traps: NAME[pid] general protection fault ip:…`, `traps: NAME[pid] trap divide
 /// error ip:…`. None for every other message.
@@ -42,7 +43,9 @@ fn split<'a>(m: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
         let head = m.get(..i)?;
         let open = head.iter().rposition(|b| *b == b'[');
         let parsed = open.and_then(|open| {
-            let digits = std::str::from_utf8(head.get(open + 1..)?).ok().filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
+            let digits = std::str::from_utf8(head.get(open + 1..)?)
+                .ok()
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
             let name = head.get(..open)?;
             Some((name.strip_prefix(b"traps: ").unwrap_or(name), digits.parse().ok()?, m.get(i + 1..)?))
         });
@@ -61,19 +64,53 @@ mod tests {
 
     #[test]
     fn faults_of_many_kernels() {
-        let table: &[(&str, Option<(&str, u64, &str)>)] = &[
-            ("tick[4711]: segfault at 0 ip 0000000000401136 sp 00007ffd error 6 in tick[401000+1000] likely on CPU 1 (core 1, socket 0)",
-             Some(("tick", 4711, "segfault at 0 ip 0000000000401136 sp 00007ffd error 6 in tick[401000+1000] likely on CPU 1 (core 1, socket 0)"))),
-            ("traps: edge[120] general protection fault ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
-             Some(("edge", 120, "general protection fault ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]"))),
-            ("traps: edge[120] general protection ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
-             Some(("edge", 120, "general protection ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]"))),
-            ("traps: my app[9] trap invalid opcode ip:55aa sp:7ffc error:0 in my app[55aa+1000]",
-             Some(("my app", 9, "trap invalid opcode ip:55aa sp:7ffc error:0 in my app[55aa+1000]"))),
-            ("traps: a[7] trap divide error ip:1 sp:2 error:0", Some(("a", 7, "trap divide error ip:1 sp:2 error:0"))),
-            ("runc:[2:INIT][88]: segfault at 10 ip 1 sp 2 error 4", Some(("runc:[2:INIT]", 88, "segfault at 10 ip 1 sp 2 error 4"))),
+        type Told<'a> = Option<(&'a str, u64, &'a str)>;
+        let table: &[(&str, Told<'_>)] = &[
+            (
+                "tick[4711]: segfault at 0 ip 0000000000401136 sp 00007ffd error 6 in tick[401000+1000] likely on CPU 1 (core 1, socket 0)",
+                Some((
+                    "tick",
+                    4711,
+                    "segfault at 0 ip 0000000000401136 sp 00007ffd error 6 in tick[401000+1000] likely on CPU 1 (core 1, socket 0)",
+                )),
+            ),
+            (
+                "traps: edge[120] general protection fault ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
+                Some((
+                    "edge",
+                    120,
+                    "general protection fault ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
+                )),
+            ),
+            (
+                "traps: edge[120] general protection ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
+                Some((
+                    "edge",
+                    120,
+                    "general protection ip:7f31c1d2b33d sp:7ffc0bd0 error:0 in libc.so.6[7f31c1cae000+195000]",
+                )),
+            ),
+            (
+                "traps: my app[9] trap invalid opcode ip:55aa sp:7ffc error:0 in my app[55aa+1000]",
+                Some(("my app", 9, "trap invalid opcode ip:55aa sp:7ffc error:0 in my app[55aa+1000]")),
+            ),
+            (
+                "traps: a[7] trap divide error ip:1 sp:2 error:0",
+                Some(("a", 7, "trap divide error ip:1 sp:2 error:0")),
+            ),
+            (
+                "runc:[2:INIT][88]: segfault at 10 ip 1 sp 2 error 4",
+                Some(("runc:[2:INIT]", 88, "segfault at 10 ip 1 sp 2 error 4")),
+            ),
             ("traps: a[1] trap b[77] trap int3 ip:1", Some(("a[1] trap b", 77, "trap int3 ip:1"))),
-            ("worker[55]: unhandled level 2 translation fault (11) at 0x00000000, esr 0x92000006", Some(("worker", 55, "unhandled level 2 translation fault (11) at 0x00000000, esr 0x92000006"))),
+            (
+                "worker[55]: unhandled level 2 translation fault (11) at 0x00000000, esr 0x92000006",
+                Some((
+                    "worker",
+                    55,
+                    "unhandled level 2 translation fault (11) at 0x00000000, esr 0x92000006",
+                )),
+            ),
             ("show_signal_msg: 12 callbacks suppressed", None),
             ("x[notanumber]: segfault at 0", None),
             ("]: segfault at ", None),

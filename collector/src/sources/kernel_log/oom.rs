@@ -128,7 +128,8 @@ impl Joiner {
         self.taken += 1;
         let taken = self.taken;
         // A report whose end was lost must not stand beside the next one for ever.
-        self.open.retain(|r| taken - r.began_at <= REPORT_MESSAGES && within(by.time, r.began, REPORT_MICROS));
+        self.open
+            .retain(|r| taken - r.began_at <= REPORT_MESSAGES && within(by.time, r.began, REPORT_MICROS));
         if let Some(rest) = after(m, b"oom-kill:constraint=") {
             return self.constraint(rest);
         }
@@ -148,7 +149,8 @@ impl Joiner {
             }
         } else if find(m, b"Kill process ").is_some() {
             // Who was scored, not who died; but whose memory ran out.
-            let scope = if find(m, b"emory cgroup out of memory").is_some() { Scope::Memcg } else { Scope::Host };
+            let scope =
+                if find(m, b"emory cgroup out of memory").is_some() { Scope::Memcg } else { Scope::Host };
             if let Some(report) = self.report(by.caller) {
                 report.scope = Some(scope);
             }
@@ -190,7 +192,13 @@ impl Joiner {
         if mixed {
             self.open.iter_mut().for_each(|r| r.mixed = true);
         }
-        self.open.push_back(Report { caller, mixed, began: by.time, began_at: self.taken, ..Report::default() });
+        self.open.push_back(Report {
+            caller,
+            mixed,
+            began: by.time,
+            began_at: self.taken,
+            ..Report::default()
+        });
         if self.open.len() > OPEN {
             self.open.pop_front();
         }
@@ -224,7 +232,13 @@ impl Joiner {
             report.task_in = Some(paths);
         } else if self.open.is_empty() {
             // The head of the report was lost or came before the log began.
-            self.open.push_back(Report { caller: by.caller, began: by.time, began_at: self.taken, task_in: Some(paths), ..Report::default() });
+            self.open.push_back(Report {
+                caller: by.caller,
+                began: by.time,
+                began_at: self.taken,
+                task_in: Some(paths),
+                ..Report::default()
+            });
         }
     }
 
@@ -260,7 +274,10 @@ impl Joiner {
     fn group(&mut self, head: &[u8], by: Printed, out: &mut Vec<Kill>) {
         let Some(path) = after(head, b"Tasks in ").map(|p| shown(p, PATH)) else { return };
         match &mut self.held {
-            Some(kill) if within(by.time, kill.time, GROUP_MICROS) && kill.cgroup.as_ref().is_none_or(|c| inside(c, &path)) => {
+            Some(kill)
+                if within(by.time, kill.time, GROUP_MICROS)
+                    && kill.cgroup.as_ref().is_none_or(|c| inside(c, &path)) =>
+            {
                 kill.group = true;
                 kill.cgroup.get_or_insert(path);
                 self.group_at = Some(by.time);
@@ -269,7 +286,12 @@ impl Joiner {
                 // The first victim's line was lost: the next one stands for the group.
                 self.flush(out);
                 self.pending.retain(|p| p.pid != 0);
-                self.pending.push_back(Pending { pid: 0, scope: Scope::Memcg, task_memcg: path, oom_memcg: None });
+                self.pending.push_back(Pending {
+                    pid: 0,
+                    scope: Scope::Memcg,
+                    task_memcg: path,
+                    oom_memcg: None,
+                });
                 self.group_at = Some(by.time);
             }
         }
@@ -279,7 +301,9 @@ impl Joiner {
         let Some((pid, process, rss_bytes)) = m.get(at + 15..).and_then(victim_line) else { return false };
         let process = shown(process, 64);
         let pending = self.pending.iter().position(|p| p.pid == pid).and_then(|i| self.pending.remove(i));
-        let twice = |(p, name, time): &(u64, String, LogTime)| *p == pid && *name == process && within(by.time, *time, TWICE_MICROS);
+        let twice = |(p, name, time): &(u64, String, LogTime)| {
+            *p == pid && *name == process && within(by.time, *time, TWICE_MICROS)
+        };
         let again = pending.is_none() && self.last.iter().any(twice);
         if let (Some(group_at), None) = (self.group_at, &pending)
             && within(by.time, group_at, GROUP_MICROS)
@@ -295,7 +319,8 @@ impl Joiner {
         if again {
             return true;
         }
-        let orphan_group = self.group_at.filter(|g| pending.is_none() && within(by.time, *g, GROUP_MICROS)).is_some();
+        let orphan_group =
+            self.group_at.filter(|g| pending.is_none() && within(by.time, *g, GROUP_MICROS)).is_some();
         self.flush(out);
         let report = self.close(by.caller);
         let head = m.get(..at).unwrap_or_default();
@@ -321,7 +346,9 @@ impl Joiner {
             line: shown(m, LINE),
         };
         let pending = match pending {
-            None if orphan_group => self.pending.iter().position(|p| p.pid == 0).and_then(|i| self.pending.remove(i)),
+            None if orphan_group => {
+                self.pending.iter().position(|p| p.pid == 0).and_then(|i| self.pending.remove(i))
+            }
             found => found,
         };
         if orphan_group {
@@ -350,7 +377,7 @@ impl Joiner {
     fn close(&mut self, caller: Option<u32>) -> Report {
         let at = self.index(caller);
         // Where several are under way and none is the printer's, the oldest is taken to end; all of them are mixed.
-        let report = at.map_or_else(|| self.open.pop_front(), |i| self.open.remove(i)).unwrap_or_default();
+        let report = self.open.remove(at.unwrap_or(0)).unwrap_or_default();
         if report.mixed || at.is_none() { Report::default() } else { report }
     }
 
@@ -371,7 +398,8 @@ fn within(later: LogTime, earlier: LogTime, micros: i64) -> bool {
 
 /// Whether a cgroup is `parent` or lies below it.
 fn inside(path: &str, parent: &str) -> bool {
-    path.strip_prefix(parent.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(parent.trim_end_matches('/'))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// `16384kB` as bytes.
@@ -400,6 +428,7 @@ fn victim_line(rest: &[u8]) -> Option<(u64, &[u8], Option<u64>)> {
     let memory = rest.get(cut..)?;
     let part = |name: &[u8]| after(memory, name).and_then(kilobytes);
     let anon = part(b"anon-rss:");
-    let total = [anon, part(b"file-rss:"), part(b"shmem-rss:")].into_iter().flatten().fold(0u64, u64::saturating_add);
+    let total =
+        [anon, part(b"file-rss:"), part(b"shmem-rss:")].into_iter().flatten().fold(0u64, u64::saturating_add);
     Some((pid, rest.get(..cut)?, anon.map(|_| total)))
 }

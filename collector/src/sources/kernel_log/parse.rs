@@ -188,8 +188,18 @@ fn suppressed(m: &[u8]) -> Option<(String, u64)> {
     let (count, rest) = number(head.get(colon + 2..)?)?;
     let name = head.get(..colon)?.rsplit(|b| *b == b' ').next()?;
     const OURS: [&str; 12] = [
-        "oom_kill_process", "__oom_kill_process", "out_of_memory", "dump_header", "mem_cgroup_out_of_memory", "pagefault_out_of_memory",
-        "show_signal_msg", "show_signal", "do_trap", "do_general_protection", "exc_general_protection", "arm64_show_signal",
+        "oom_kill_process",
+        "__oom_kill_process",
+        "out_of_memory",
+        "dump_header",
+        "mem_cgroup_out_of_memory",
+        "pagefault_out_of_memory",
+        "show_signal_msg",
+        "show_signal",
+        "do_trap",
+        "do_general_protection",
+        "exc_general_protection",
+        "arm64_show_signal",
     ];
     let name = std::str::from_utf8(name).ok().filter(|n| OURS.contains(n))?;
     rest.is_empty().then(|| (name.to_string(), count))

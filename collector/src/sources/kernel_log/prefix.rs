@@ -161,8 +161,11 @@ fn journal_json(line: &[u8]) -> Option<Stripped<'_>> {
         }
         _ => return None,
     };
-    let micros: Option<i64> = text("_SOURCE_REALTIME_TIMESTAMP").or(text("__REALTIME_TIMESTAMP")).and_then(|t| t.parse().ok());
-    let time = micros.and_then(|us| us.checked_mul(1_000)).map_or(LogTime::Unknown, |ns| LogTime::Wall(Timestamp(ns)));
+    let micros: Option<i64> =
+        text("_SOURCE_REALTIME_TIMESTAMP").or(text("__REALTIME_TIMESTAMP")).and_then(|t| t.parse().ok());
+    let time = micros
+        .and_then(|us| us.checked_mul(1_000))
+        .map_or(LogTime::Unknown, |ns| LogTime::Wall(Timestamp(ns)));
     let foreign = match text("_TRANSPORT") {
         Some(transport) => transport != "kernel",
         None => text("SYSLOG_IDENTIFIER").is_some_and(|s| s != "kernel"),
@@ -278,7 +281,9 @@ fn tag<'a>(rest: &'a [u8], out: &mut Stripped<'_>) -> &'a [u8] {
     }
     // A host at most, and no tag.
     match rest.iter().position(|b| *b == b'[') {
-        Some(bracket) if rest.iter().take(bracket).filter(|b| **b == b' ').count() <= 1 => rest.get(bracket..).unwrap_or_default(),
+        Some(bracket) if rest.iter().take(bracket).filter(|b| **b == b' ').count() <= 1 => {
+            rest.get(bracket..).unwrap_or_default()
+        }
         _ => rest,
     }
 }
@@ -307,14 +312,38 @@ mod tests {
             ("[四 12月  7 00:05:15 2017] tail invoked", local(Some(2017), 12, 7, 0, 5, 15), "tail invoked"),
             ("[чт дек  7 00:05:15 2017] tail invoked", local(Some(2017), 12, 7, 0, 5, 15), "tail invoked"),
             ("[xx yyyy  7 00:05:15 2017] tail invoked", LogTime::Unknown, "tail invoked"),
-            ("Dec  7 00:05:15 web-1 kernel: [  514.682838] tail invoked", local(None, 12, 7, 0, 5, 15), "tail invoked"),
+            (
+                "Dec  7 00:05:15 web-1 kernel: [  514.682838] tail invoked",
+                local(None, 12, 7, 0, 5, 15),
+                "tail invoked",
+            ),
             ("Dec 17 00:05:15 web-1 kernel: tail invoked", local(None, 12, 17, 0, 5, 15), "tail invoked"),
-            ("Dec  7 00:05:15 kernel: [  514.682838] tail invoked", local(None, 12, 7, 0, 5, 15), "tail invoked"),
-            ("Dec  7 00:05:15 web-1 kern.err kernel: tail invoked", local(None, 12, 7, 0, 5, 15), "tail invoked"),
+            (
+                "Dec  7 00:05:15 kernel: [  514.682838] tail invoked",
+                local(None, 12, 7, 0, 5, 15),
+                "tail invoked",
+            ),
+            (
+                "Dec  7 00:05:15 web-1 kern.err kernel: tail invoked",
+                local(None, 12, 7, 0, 5, 15),
+                "tail invoked",
+            ),
             ("Dez 07 00:05:15 web-1 kernel: tail invoked", local(None, 12, 7, 0, 5, 15), "tail invoked"),
-            ("2017-12-07T00:05:15.25+01:00 web-1 kernel: [    1.5] tail invoked", wall("2017-12-06T23:05:15.25Z"), "tail invoked"),
-            ("2017-12-07T00:05:15+0100 web-1 kernel: tail invoked", wall("2017-12-06T23:05:15Z"), "tail invoked"),
-            ("2017-12-07T00:05:15,123456+00:00 tail invoked", wall("2017-12-07T00:05:15.123456Z"), "tail invoked"),
+            (
+                "2017-12-07T00:05:15.25+01:00 web-1 kernel: [    1.5] tail invoked",
+                wall("2017-12-06T23:05:15.25Z"),
+                "tail invoked",
+            ),
+            (
+                "2017-12-07T00:05:15+0100 web-1 kernel: tail invoked",
+                wall("2017-12-06T23:05:15Z"),
+                "tail invoked",
+            ),
+            (
+                "2017-12-07T00:05:15,123456+00:00 tail invoked",
+                wall("2017-12-07T00:05:15.123456Z"),
+                "tail invoked",
+            ),
             (
                 r#"{"__REALTIME_TIMESTAMP":"1512605115000000","_TRANSPORT":"kernel","SYSLOG_IDENTIFIER":"kernel","MESSAGE":"tail invoked"}"#,
                 wall("2017-12-07T00:05:15Z"),
@@ -325,7 +354,11 @@ mod tests {
                 wall("2017-12-07T00:05:15Z"),
                 "tail",
             ),
-            ("2017-12-07T00:05:15,5+00:00 Out of memory: Killed", wall("2017-12-07T00:05:15.5Z"), "Out of memory: Killed"),
+            (
+                "2017-12-07T00:05:15,5+00:00 Out of memory: Killed",
+                wall("2017-12-07T00:05:15.5Z"),
+                "Out of memory: Killed",
+            ),
             ("Dec  7 00:05:15 Out of memory: Killed", local(None, 12, 7, 0, 5, 15), "Out of memory: Killed"),
             ("tail invoked", LogTime::Unknown, "tail invoked"),
             ("", LogTime::Unknown, ""),

@@ -1,0 +1,3 @@
+//! Memory of each container, as its cgroup tells it.
+
+pub mod files;
