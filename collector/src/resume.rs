@@ -68,14 +68,25 @@ impl Resume {
             }
             Fact::Started(f) => {
                 known.restart_count = f.restart_count.or(known.restart_count);
-                known.running = Some(true);
-                known.started_runtime_at = f.runtime_at.or(known.started_runtime_at);
+                known.started_runtime_at = known.started_runtime_at.max(f.runtime_at);
+                // An exit that an operator asked for is told late, perhaps after the start that followed it.
+                if f.runtime_at.is_none() || known.exited_runtime_at <= f.runtime_at {
+                    known.running = Some(true);
+                }
                 self.runtime_at = self.runtime_at.max(f.runtime_at);
             }
             Fact::Exited(f) => {
-                known.running = Some(false);
-                known.exited_runtime_at = f.runtime_at.or(known.exited_runtime_at);
+                known.exited_runtime_at = known.exited_runtime_at.max(f.runtime_at);
+                if f.runtime_at.is_none() || known.started_runtime_at <= f.runtime_at {
+                    known.running = Some(false);
+                }
                 self.runtime_at = self.runtime_at.max(f.runtime_at);
+            }
+            Fact::RestartsMissed(f) => {
+                known.exited_runtime_at =
+                    known.exited_runtime_at.max(f.last_finished_at.filter(|x| f.last_started_at > Some(*x)));
+                known.started_runtime_at = known.started_runtime_at.max(f.last_started_at);
+                self.runtime_at = self.runtime_at.max(f.last_started_at);
             }
             Fact::Removed(_) => {
                 self.subjects.remove(&event.subject);

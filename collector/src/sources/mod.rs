@@ -1,9 +1,10 @@
 //! The sources. Adding one takes its own file and one line here; tests/tidy.rs checks every other list against this one.
 
 pub mod cgroup;
+pub mod docker;
 pub mod kernel_log;
 
 use crate::source::Source;
 
 /// Every source, in the order in which they are started.
-pub static REGISTRY: &[fn() -> Box<dyn Source>] = &[kernel_log::source];
+pub static REGISTRY: &[fn() -> Box<dyn Source>] = &[docker::source, kernel_log::source];
