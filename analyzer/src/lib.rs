@@ -3,7 +3,13 @@
 //! The [`ledger`] folds one event at a time, live and replayed alike, and answers with a [`report`].
 #![forbid(unsafe_code)]
 
+pub mod archive;
+pub mod budget;
+pub mod calculator;
+pub mod ceiling;
+pub mod rate;
 pub mod report;
+pub mod trend;
 
 pub use linchpin_data as data;
 pub use report::{Objective, ProcessDetail, Query, Report};

@@ -17,6 +17,9 @@ pub struct Query {
     /// The report's now, given by the caller who holds a clock. Sources that still watch are taken to have watched
     /// until then. Without it (a recording), until the last event.
     pub as_of: Option<Timestamp>,
+    /// The same now on the boot clock (CLOCK_BOOTTIME, nanoseconds) of the host that asks. Where it fits the host's
+    /// latest boot it decides, so that a stepped wall clock lengthens and shortens nothing.
+    pub as_of_boot_ns: Option<u64>,
 }
 
 /// What availability is aimed at. Default 99.9 % over 30 days, operator downtime left out.
@@ -111,6 +114,15 @@ pub struct Process {
     pub downtime_seconds: f64,
     /// Whether part of that downtime is a lower bound (a start was seen, readiness was not).
     pub downtime_lower_bound: bool,
+    /// Downtime that an operator asked for, in seconds; part of `downtime_seconds` only where the objective counts it.
+    #[serde(default)]
+    pub operator_downtime_seconds: f64,
+    /// Seconds of observed time in which it was up. Up, downtime (an operator's too) and unknown add up to the window.
+    #[serde(default)]
+    pub up_seconds: f64,
+    /// Seconds of the window in which nobody watched it, or nothing was expected of it.
+    #[serde(default)]
+    pub unknown_seconds: f64,
     /// Seconds of the window in which its restarts could be seen.
     pub observed_seconds: f64,
     /// 1 − downtime / observed; `None` where nothing was observed.
@@ -129,7 +141,8 @@ pub struct Process {
     pub oom_kills: u64,
     /// The last episode's begin.
     pub last_down_at: Option<Timestamp>,
-    /// How it stands at the end of the window: `up`, `down`, `gone`, `unknown` (nobody watches).
+    /// How it stands at the end of the window: `up`, `down`, `stopped` (an operator stopped it, or it never ran),
+    /// `gone`, `unknown` (nobody watches).
     pub state: String,
     /// The runtime's own restart counter as last seen.
     pub runtime_restart_count: Option<u64>,
@@ -313,11 +326,15 @@ pub struct Episode {
     pub open: bool,
     /// How finely its length is known, in milliseconds, where told.
     pub resolution_ms: Option<f64>,
-    /// `own memory ceiling`, `signal`, `crash exit`, `clean exit`, `health-check kill`, `deploy`, `operator`,
+    /// `own memory ceiling`, `host out of memory`, `signal`, `crash exit`, `clean exit`, `health-check kill`, `deploy`, `operator`,
     /// `host reboot`, `runtime restart`, `port closed`, `check failed`, `unknown`.
     pub cause: String,
     /// Whether an operator asked for it.
     pub by_operator: bool,
+    /// Whether it counts in restarts (or outages) and in the budget: it began in observed time within the window, and
+    /// nobody asked for it unless the objective counts that too.
+    #[serde(default)]
+    pub counted: bool,
     /// Exit code as told.
     pub exit_code: Option<i64>,
     /// Signal as told.
