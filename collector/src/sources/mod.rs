@@ -2,9 +2,10 @@
 
 pub mod cgroup;
 pub mod docker;
+pub mod host;
 pub mod kernel_log;
 
 use crate::source::Source;
 
 /// Every source, in the order in which they are started.
-pub static REGISTRY: &[fn() -> Box<dyn Source>] = &[docker::source, kernel_log::source];
+pub static REGISTRY: &[fn() -> Box<dyn Source>] = &[docker::source, kernel_log::source, cgroup::source, host::source];
