@@ -6,10 +6,23 @@
 pub mod archive;
 pub mod budget;
 pub mod calculator;
+mod cause;
 pub mod ceiling;
+mod episode;
+mod fact;
+mod host;
+mod kills;
+pub mod ledger;
+mod observed;
+mod process;
 pub mod rate;
 pub mod report;
+mod sentence;
+mod subject;
+mod timeline;
 pub mod trend;
+mod view;
 
+pub use ledger::Ledger;
 pub use linchpin_data as data;
 pub use report::{Objective, ProcessDetail, Query, Report};

@@ -38,7 +38,8 @@ pub fn fit(data: &[Hour], hours: f64) -> Option<Trend> {
         }
     }
     let (last_a, last_b, variance) = step(&data, centre, a, b)?;
-    if !(last_a.abs() + last_b.abs() < 1e-6) {
+    let rest = last_a.abs() + last_b.abs();
+    if rest.is_nan() || rest > 1e-6 {
         return None;
     }
     let half = 1.959_963_984_540_054 * variance.sqrt();

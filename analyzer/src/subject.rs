@@ -1,0 +1,184 @@
+//! Everything known of one subject: its facts, sorted on the host's axis and without repeats, and the times down derived
+//! from them as they come. Whatever the order in which facts are told, the state is that of their sorted list.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linchpin_data::Timestamp;
+
+use crate::ceiling;
+use crate::episode::Episodes;
+use crate::fact::{Description, Fact, TWICE_NS, What};
+use crate::report::Memory;
+use crate::timeline::{Moment, Timeline};
+
+/// A sample of memory, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Its moment.
+    pub moment: Moment,
+    /// What was read.
+    pub memory: Memory,
+}
+
+/// The last sample of each boot, so that the last of all is known however the axis moves.
+#[derive(Clone, Debug, Default)]
+pub struct Samples(Vec<Sample>);
+
+impl Samples {
+    /// Takes a sample in.
+    pub fn note(&mut self, sample: Sample) {
+        let key = |s: &Sample| {
+            let m = s.memory;
+            (s.moment.boot_ns, s.moment.at, m.current_bytes, m.limit_bytes, m.swap_bytes)
+        };
+        match self.0.iter_mut().find(|s| s.moment.boot == sample.moment.boot) {
+            Some(last) if key(last) < key(&sample) => *last = sample,
+            Some(_) => {}
+            None => self.0.push(sample),
+        }
+    }
+
+    /// The last of all.
+    #[must_use]
+    pub fn last(&self, timeline: &Timeline) -> Option<Memory> {
+        self.0.iter().max_by_key(|s| (timeline.axis(s.moment), s.moment.at)).map(|s| s.memory)
+    }
+}
+
+/// One subject.
+#[derive(Debug, Default)]
+pub struct Subject {
+    facts: Vec<Fact>,
+    episodes: Episodes,
+    /// Samples of its memory.
+    pub samples: Samples,
+    drawn: Mutex<Option<(u64, [f64; 2])>>,
+}
+
+/// What is known about a subject, each field as told last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latest {
+    /// What it is a replica of.
+    pub service: Option<String>,
+    /// Image reference.
+    pub image: Option<String>,
+    /// Hostnames served through it.
+    pub hostnames: Vec<String>,
+    /// The runtime's restart counter.
+    pub restart_count: Option<u64>,
+    /// Memory limit, bytes.
+    pub memory_limit: Option<u64>,
+}
+
+impl Subject {
+    /// The facts, sorted.
+    #[must_use]
+    pub fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
+    /// The fact at a place; places come from [`Subject::episodes`].
+    #[must_use]
+    pub fn fact(&self, i: usize) -> Option<&Fact> {
+        self.facts.get(i)
+    }
+
+    /// Where a fact stands on the axis.
+    #[must_use]
+    pub fn axis(&self, i: usize) -> Timestamp {
+        self.facts.get(i).map_or(Timestamp::MIN, |f| f.axis)
+    }
+
+    /// What was derived from them.
+    #[must_use]
+    pub fn episodes(&self) -> &Episodes {
+        &self.episodes
+    }
+
+    /// Takes a fact in, unless it is known.
+    pub fn insert(&mut self, fact: Fact) {
+        let mut from = usize::MAX;
+        if let Some(i) = self.twin(&fact) {
+            if !fact.better_than(&self.facts[i]) {
+                return;
+            }
+            self.facts.remove(i);
+            from = i;
+        }
+        let place = match self.facts.last() {
+            Some(last) if *last > fact => self.facts.partition_point(|f| *f < fact),
+            _ => self.facts.len(),
+        };
+        self.facts.insert(place, fact);
+        self.episodes.set_back(from.min(place));
+        self.episodes.advance(&self.facts);
+    }
+
+    /// The same fact, told before.
+    fn twin(&self, fact: &Fact) -> Option<usize> {
+        let near = self.facts.partition_point(|f| f.axis.0 < fact.axis.0.saturating_sub(TWICE_NS));
+        let upto = fact.axis.0.saturating_add(TWICE_NS);
+        let span = self.facts.get(near..)?.iter().take_while(|f| f.axis.0 <= upto);
+        span.enumerate().find(|(_, f)| f.same(fact)).map(|(i, _)| near + i)
+    }
+
+    /// Places every fact anew after the axis of a boot has moved.
+    pub fn replace(&mut self, timeline: &Timeline) {
+        for f in &mut self.facts {
+            f.axis = timeline.axis(f.moment);
+        }
+        self.facts.sort_unstable();
+        self.episodes = Episodes::default();
+        self.episodes.advance(&self.facts);
+    }
+
+    /// Whether anything tells that it ran: a container that was only made is no process yet.
+    #[must_use]
+    pub fn is_process(&self) -> bool {
+        !self.episodes.expected().is_empty()
+    }
+
+    /// Each described fact, newest first.
+    pub fn descriptions(&self) -> impl Iterator<Item = &Arc<Description>> {
+        self.facts.iter().rev().filter_map(|f| match &f.what {
+            What::Described(d) => Some(d),
+            _ => None,
+        })
+    }
+
+    /// What is known about it.
+    #[must_use]
+    pub fn latest(&self) -> Latest {
+        let mut l = Latest::default();
+        let mut hostnames = None;
+        for d in self.descriptions() {
+            l.service = l.service.or_else(|| d.service.clone());
+            l.image = l.image.or_else(|| d.image.clone());
+            l.memory_limit = l.memory_limit.or(d.memory_limit);
+            hostnames = hostnames.or_else(|| d.hostnames.clone());
+            if l.service.is_some() && l.image.is_some() && l.memory_limit.is_some() && hostnames.is_some() {
+                break;
+            }
+        }
+        l.hostnames = hostnames.unwrap_or_default();
+        l.restart_count = self.facts.iter().rev().find_map(|f| match &f.what {
+            What::Started { restart_count, .. } => *restart_count,
+            What::Described(d) => d.restart_count,
+            _ => None,
+        });
+        l
+    }
+
+    /// [`ceiling::downtime_quantiles`], remembered: a page asks for the same history again and again, as time goes on.
+    #[must_use]
+    pub fn downtime_quantiles(&self, durations: &[f64]) -> [f64; 2] {
+        let key = durations.iter().fold(durations.len() as u64, |h, d| {
+            (h ^ d.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        match *drawn {
+            Some((k, q)) if k == key => q,
+            _ => drawn.insert((key, ceiling::downtime_quantiles(durations))).1,
+        }
+    }
+}
