@@ -2,6 +2,8 @@
 //! outside Linchpin (`probe`). One static binary without dependencies but libc; the lab imports it as an image. It judges
 //! nothing: the harness in `tests/lab/` compares its log with the agent's answers.
 
+#![allow(clippy::disallowed_methods)] // The truth is told by the machine's own clocks.
+
 mod clock;
 mod probe;
 mod server;

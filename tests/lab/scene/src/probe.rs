@@ -104,7 +104,8 @@ impl Outage {
 
 impl Target {
     fn read(word: &str) -> Target {
-        let parsed = word.split_once('=').and_then(|(name, addr)| Some((name.to_owned(), addr.parse().ok()?)));
+        let parsed =
+            word.split_once('=').and_then(|(name, addr)| Some((name.to_owned(), addr.parse().ok()?)));
         let (name, addr) = parsed.unwrap_or_else(|| fail(&format!("{word:?}: NAME=ADDR:PORT expected")));
         Target { name, addr, tries: VecDeque::new(), last_ok: None, outage: None, accepted: 0 }
     }
@@ -113,7 +114,8 @@ impl Target {
         let (wall, boot) = (clock::wall(), clock::boot());
         // SAFETY: socket has no pointers; sockaddr_in is plain data of the size that is told; errno is the thread's own.
         let (fd, outcome) = unsafe {
-            let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0);
+            let fd =
+                libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0);
             if fd < 0 {
                 fail(&format!("socket: {}", std::io::Error::last_os_error()));
             }
@@ -150,14 +152,23 @@ impl Target {
             self.accepted += 1;
             if self.last_ok.is_none() {
                 let name = &self.name;
-                say(log, &format!("{{\"name\":\"{name}\",\"event\":\"up\",\"up_boot_ns\":{},\"up_wall_ns\":{}}}", t.boot, t.wall));
+                say(
+                    log,
+                    &format!(
+                        "{{\"name\":\"{name}\",\"event\":\"up\",\"up_boot_ns\":{},\"up_wall_ns\":{}}}",
+                        t.boot, t.wall
+                    ),
+                );
             }
             if let Some(o) = self.outage.take() {
                 let (name, fields) = (&self.name, o.fields());
-                say(log, &format!(
-                    "{{\"name\":\"{name}\",\"event\":\"outage\",{fields},\"up_boot_ns\":{},\"up_wall_ns\":{}}}",
-                    t.boot, t.wall
-                ));
+                say(
+                    log,
+                    &format!(
+                        "{{\"name\":\"{name}\",\"event\":\"outage\",{fields},\"up_boot_ns\":{},\"up_wall_ns\":{}}}",
+                        t.boot, t.wall
+                    ),
+                );
             }
             self.last_ok = Some(t.boot);
         } else if let Some(last_ok) = self.last_ok {
@@ -196,7 +207,13 @@ fn hang_up(fd: i32) {
     let hard = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: the option's value is a linger of the size that is told; the descriptor is ours and closed once.
     unsafe {
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, (&raw const hard).cast(), size_of::<libc::linger>() as u32);
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const hard).cast(),
+            size_of::<libc::linger>() as u32,
+        );
         libc::close(fd);
     }
 }

@@ -65,7 +65,8 @@ fn part(args: &Args) -> Part {
         fail(&format!("{counter}: {e}"));
     }
     let Some(line) = plan.lines().nth(at) else { return given };
-    let mut fields = line.split(' ').map(|f| f.parse::<u64>().unwrap_or_else(|_| fail(&format!("{file}: {line:?}"))));
+    let mut fields =
+        line.split(' ').map(|f| f.parse::<u64>().unwrap_or_else(|_| fail(&format!("{file}: {line:?}"))));
     // A life of 0 is one without an end.
     let (delay, life, code) = (fields.next(), fields.next(), fields.next());
     Part { delay: delay.unwrap_or(0), life: life.filter(|l| *l > 0), code: code.unwrap_or(0) }
@@ -81,7 +82,8 @@ fn finish(args: &Args, code: u64) -> ! {
 
 /// Listens and accepts for ever on a thread of its own; every connection is closed at once.
 fn listen(port: u64) {
-    let listener = TcpListener::bind(("0.0.0.0", port as u16)).unwrap_or_else(|e| fail(&format!("port {port}: {e}")));
+    let listener =
+        TcpListener::bind(("0.0.0.0", port as u16)).unwrap_or_else(|e| fail(&format!("port {port}: {e}")));
     thread::spawn(move || {
         for connection in listener.incoming() {
             drop(connection);
@@ -105,7 +107,8 @@ pub fn eat() -> ! {
 pub fn supervise(args: &Args) {
     clock::heed_term();
     let need = |name: &str| args.number(name).unwrap_or_else(|| fail(&format!("supervise needs --{name}")));
-    let (port, life, gap, times) = (need("port").to_string(), need("life").to_string(), need("gap"), need("times"));
+    let (port, life, gap, times) =
+        (need("port").to_string(), need("life").to_string(), need("gap"), need("times"));
     for turn in 0..=times {
         let words = ["server", "--port", &port, "--life", &life, "--code", "9"];
         let words = if turn < times { &words[..] } else { &words[..3] };
