@@ -18,9 +18,6 @@ mod session;
 pub mod subject;
 pub mod tracker;
 
-#[cfg(test)]
-mod tests;
-
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
@@ -53,7 +50,7 @@ impl Source for Docker {
     async fn run(&self, cx: SourceContext) -> Result<(), SourceError> {
         let mut memory = self.memory.lock().await;
         let memory = memory.get_or_insert_with(|| Memory::new(&cx));
-        let docker = match connect::patiently(&cx, memory.connected, &mut memory.refused).await {
+        let docker = match connect::patiently(&cx, memory.connected).await {
             Ok(Some(docker)) => docker,
             Ok(None) => return Ok(()),
             Err(e) => {

@@ -23,21 +23,6 @@ const RESTART_NS: u64 = 30_000_000;
 /// The kernel's and the runtime's clocks on one start differ by less than this, in nanoseconds.
 const START_SLACK_NS: u64 = 2_000_000_000;
 
-/// A span (wall clock) in which the runtime answered nobody; empty by default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unserved {
-    /// First moment inside.
-    pub from: Timestamp,
-    /// First moment after.
-    pub to: Timestamp,
-}
-
-impl Unserved {
-    fn covers(self, at: u64) -> bool {
-        i64::try_from(at).is_ok_and(|at| self.from.0 <= at && at < self.to.0)
-    }
-}
-
 /// An exit to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
@@ -51,7 +36,6 @@ pub struct Pending {
     kernel: Option<Exit>,
     kernel_until: u64,
     verdict: Verdict,
-    asked_at: Option<u64>,
     follow_until: u64,
     /// What followed so far.
     pub followed: Followed,
@@ -78,7 +62,6 @@ impl Pending {
                 0
             },
             verdict,
-            asked_at: t.operator.asked_at(),
             follow_until: if verdict == Verdict::Unasked { 0 } else { now.boot_ns.saturating_add(FOLLOW_NS) },
             followed: Followed::default(),
         }
@@ -105,7 +88,7 @@ impl Pending {
     }
 
     /// The fact and its moment.
-    fn tell(&self, id: &str, now: Stamp, unserved: Unserved) -> (Stamp, Exited) {
+    fn tell(&self, id: &str, now: Stamp) -> (Stamp, Exited) {
         let (mut stamp, resolution) = match self.kernel {
             Some(exit) => {
                 let back = i128::from(exit.boot_ns) - i128::from(now.boot_ns);
@@ -127,16 +110,12 @@ impl Pending {
         let kernel_code =
             self.kernel.and_then(|k| k.code.map(i64::from).or_else(|| k.signal.map(|s| 128 + i64::from(s))));
         let action = self.followed.action(self.verdict);
-        // Asked for while the runtime answered nobody: its own doing.
-        let by_runtime = action.is_some() && self.asked_at.is_some_and(|at| unserved.covers(at));
-        let by_operator = Some(action.is_some() && !by_runtime);
-        let action = if by_runtime { Some("runtime") } else { action };
         let fact = Exited {
             instance: Some(id.to_string()),
             exit_code: self.code.or(kernel_code),
             signal,
             oom_killed: Some(self.oom),
-            by_operator,
+            by_operator: Some(action.is_some()),
             action: action.map(Into::into),
             resolution_ms: Some(resolution),
             runtime_at: Some(self.event_at),
@@ -170,12 +149,11 @@ impl Tracker {
     /// Tells what has waited long enough. Call at [`Tracker::next`].
     pub fn settle(&mut self, now: Stamp, exits: &Exits) {
         let mut told: Vec<(Arc<str>, Stamp, Exited)> = Vec::new();
-        let unserved = self.unserved;
         for (id, t) in &mut self.by_id {
             if let Some(p) = &mut t.pending {
                 p.look(exits);
                 if p.due(now.boot_ns).is_none() {
-                    let (stamp, fact) = p.tell(id, now, unserved);
+                    let (stamp, fact) = p.tell(id, now);
                     t.pending = None;
                     told.push((id.clone(), stamp, fact));
                 }

@@ -9,7 +9,6 @@ use bollard::errors::Error;
 use bollard::query_parameters::{
     EventsOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
 };
-use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use linchpin_data::Timestamp;
@@ -37,8 +36,6 @@ const REPLAY: Duration = Duration::from_secs(2);
 const OVERLAP_NS: i64 = 10 * NS;
 /// On a first start the last seconds' requests by operators are read, to know a stop that is under way.
 const HISTORY_NS: i64 = 15 * NS;
-/// How long the engine may take to say that it is there; shorter than exits that were asked for are held back.
-const PING: Duration = Duration::from_millis(500);
 /// How often a source that learns nothing of what it sees may say so.
 const BLIND_EVERY: Duration = Duration::from_secs(3600);
 /// Sessions in a row that end at an unreadable event before anything was understood.
@@ -54,9 +51,6 @@ pub struct Memory {
     /// Whether what happened between may have been missed.
     gap: bool,
     broken: u32,
-    /// When the connection was lost, and the last moment after it at which nobody answered.
-    lost: Option<Timestamp>,
-    pub refused: Option<Timestamp>,
 }
 
 impl Memory {
@@ -70,8 +64,6 @@ impl Memory {
             since: last.map_or(now.plus_ns(-HISTORY_NS), |t| t.plus_ns(-OVERLAP_NS)),
             gap: last.is_some(),
             broken: 0,
-            lost: None,
-            refused: None,
         }
     }
 }
@@ -122,7 +114,7 @@ pub struct Session<'a> {
     last_failure: String,
 }
 
-type Inspection<'a> = BoxFuture<'a, (Arc<str>, Why, Inspected)>;
+type Inspection<'a> = futures_util::future::BoxFuture<'a, (Arc<str>, Why, Inspected)>;
 
 impl<'a> Session<'a> {
     /// A session over what is known.
@@ -139,9 +131,6 @@ impl<'a> Session<'a> {
         let (items, mut rx) = mpsc::channel(AHEAD);
         let reader = read(self.docker.clone(), self.memory.since, items);
         let _reader = Reader(tokio::spawn(reader).abort_handle());
-        if let (Some(lost), Some(refused)) = (self.memory.lost.take(), self.memory.refused.take()) {
-            self.memory.tracker.unserved(lost, refused.max(lost));
-        }
         self.catch_up(&mut rx).await?;
         let reason = if self.memory.connected { "reconnected" } else { "agent started" };
         self.memory.connected = true;
@@ -149,7 +138,6 @@ impl<'a> Session<'a> {
         let detail = format!("Docker's events and inspect at {}", self.cx.roots.docker.display());
         self.cx.watching(reason, detail).await;
         let ended = self.watch(&mut rx).await;
-        self.memory.lost = Some(self.cx.clock.now().at);
         // What waits for more is told with what there is: after a lost connection nothing more may come.
         self.memory.tracker.flush(self.cx.clock.now(), &self.cx.exits);
         let mut none = FuturesUnordered::new();
@@ -184,13 +172,12 @@ impl<'a> Session<'a> {
         if self.memory.gap {
             self.replay(rx, &mut inspections).await?;
         }
-        // Starts that the replay told of are complete before what inspect proves is compared with them.
+        self.memory.tracker.conclude(&listed, &inspected, asked, &self.cx.exits);
+        self.perform(&mut inspections).await;
         while let Some((id, why, answer)) = inspections.next().await {
             self.take_in(&id, why, answer);
             self.perform(&mut inspections).await;
         }
-        self.memory.tracker.conclude(&listed, &inspected, asked, &self.cx.exits);
-        self.perform(&mut inspections).await;
         Ok(())
     }
 
@@ -220,7 +207,6 @@ impl<'a> Session<'a> {
         let mut inspections: FuturesUnordered<Inspection<'a>> = FuturesUnordered::new();
         let mut blind = tokio::time::interval(BLIND_EVERY);
         blind.tick().await;
-        let mut pings: FuturesUnordered<BoxFuture<'a, (Timestamp, bool)>> = FuturesUnordered::new();
         loop {
             let now = self.cx.clock.now();
             let wait = self.memory.tracker.next(now).map(|at| {
@@ -230,28 +216,11 @@ impl<'a> Session<'a> {
             tokio::select! {
                 () = self.cx.ended() => return Ok(End::Shutdown),
                 item = rx.recv() => match item {
-                    Some(item) => {
-                        if let Item::Event(RuntimeEvent { action: Action::Kill(_), at, .. }) = &item
-                            && pings.is_empty()
-                        {
-                            pings.push(Box::pin(ping(self.docker, *at)));
-                        }
-                        if let Some(end) = self.item(item).await? {
-                            return Ok(end);
-                        }
-                    }
+                    Some(item) => if let Some(end) = self.item(item).await? { return Ok(end) },
                     None => return Err(self.lost("the event stream", "it ended")),
                 },
                 Some((id, why, answer)) = inspections.next(), if !inspections.is_empty() => {
                     self.take_in(&id, why, answer);
-                }
-                Some((at, answered)) = pings.next(), if !pings.is_empty() => {
-                    let tracker = &mut self.memory.tracker;
-                    if answered {
-                        tracker.served(at);
-                    } else {
-                        tracker.unserved(at.plus_ns(-NS), Timestamp::MAX);
-                    }
                 }
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
                     self.memory.tracker.settle(self.cx.clock.now(), &self.cx.exits);
@@ -360,12 +329,6 @@ impl<'a> Session<'a> {
         }
         (self.learned, self.failed) = (0, 0);
     }
-}
-
-/// Whether the engine answers: while it shuts down it does not, and what it does to its containers nobody asked for. A
-/// client's request is told of in the same moment in which the engine can be asked; `at` is that moment.
-async fn ping(docker: &Docker, at: Timestamp) -> (Timestamp, bool) {
-    (at, tokio::time::timeout(PING, docker.ping()).await.is_ok_and(|r| r.is_ok()))
 }
 
 /// Reads the event stream to its end.

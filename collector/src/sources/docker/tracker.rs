@@ -12,7 +12,7 @@ use linchpin_data::{Fact, Timestamp};
 use super::decode::{Action, RuntimeEvent};
 use super::inspect::{Facts, differ};
 use super::operator::Operator;
-use super::pending::{Pending, Unserved};
+use super::pending::Pending;
 use super::subject::{Identity, identity};
 use crate::resume::Resume;
 use crate::roster::{Change, Container};
@@ -90,12 +90,7 @@ pub(super) struct Tracked {
     pub turned_at: Option<Timestamp>,
     /// The runtime's moment of the last exit that is known.
     pub exit_at: Option<Timestamp>,
-    /// The runtime's counter as last read.
     pub restart_count: Option<u64>,
-    /// Exits known of since: each may have raised it by one, before it was told.
-    pub exits_since_count: u64,
-    /// The counter was read in the present run.
-    pub counted: bool,
     /// A process in it was killed for want of memory since its start.
     pub oom: bool,
     pub operator: Operator,
@@ -120,8 +115,6 @@ pub struct Tracker {
     watch_from: Option<Timestamp>,
     /// What the journal does not know any more and happened up to here was told and removed.
     told_until: Option<Timestamp>,
-    /// When the runtime last was found to answer nobody.
-    pub(super) unserved: Unserved,
     pub(super) outs: Vec<Out>,
 }
 
@@ -148,8 +141,6 @@ impl Tracked {
             turned_at: None,
             exit_at: None,
             restart_count: None,
-            exits_since_count: 0,
-            counted: false,
             oom: false,
             operator: Operator::default(),
             health: None,
@@ -158,17 +149,6 @@ impl Tracked {
             gone: None,
             last_known: now,
         }
-    }
-
-    /// Takes in the runtime's counter; gives how many restarts it counts that are not known of. It falls to 0 when an
-    /// operator acts, which is none.
-    pub fn count(&mut self, read: Option<u64>) -> u64 {
-        let Some(read) = read else { return 0 };
-        let expected = self.restart_count.map(|c| c.saturating_add(self.exits_since_count));
-        self.restart_count = Some(read);
-        self.exits_since_count = 0;
-        self.counted = true;
-        expected.map_or(0, |e| read.saturating_sub(e))
     }
 
     /// The roster's entry as it stands.
@@ -205,22 +185,9 @@ impl Tracker {
             t.exit_at = known.exited_runtime_at.or(known.last_at.filter(|_| !t.running));
             t.start_told = known.started_runtime_at.is_some();
             t.restart_count = known.restart_count;
-            t.exits_since_count = known.exits_since_count;
             tracker.by_id.insert(instance.clone(), t);
         }
         tracker
-    }
-
-    /// The runtime answered nobody from `from` until `to`: what happened to containers then, no client asked for.
-    pub fn unserved(&mut self, from: Timestamp, to: Timestamp) {
-        // A shutdown and the boot after it are one span.
-        let from = if self.unserved.to >= from { self.unserved.from.min(from) } else { from };
-        self.unserved = Unserved { from, to };
-    }
-
-    /// It answers at `at`: a span without an end has one.
-    pub fn served(&mut self, at: Timestamp) {
-        self.unserved.to = self.unserved.to.min(at);
     }
 
     /// The newest moment that the runtime put on an event.
@@ -365,7 +332,6 @@ impl Tracker {
         t.started = None;
         t.start_untold = true;
         t.start_told = false;
-        t.counted = false;
         t.oom = false;
         t.health = None;
         t.paused = false;
@@ -393,7 +359,7 @@ impl Tracker {
         let fact = Started {
             instance: Some(id.to_string()),
             pid: t.pid.map(u64::from),
-            restart_count: t.restart_count.filter(|_| t.counted),
+            restart_count: t.restart_count,
             runtime_at: Some(run_at),
         };
         let subject = t.identity.subject.clone();
@@ -416,7 +382,6 @@ impl Tracker {
         t.running = false;
         t.turned_at = t.turned_at.max(Some(e.at));
         t.exit_at = Some(e.at);
-        t.exits_since_count += 1;
         t.health = None;
         t.paused = false;
         let mut pending = Pending::new(t, e, code, now, exits);
@@ -522,14 +487,14 @@ impl Tracker {
         t.name.clone_from(&facts.name);
         let of_run = facts.running && t.running && t.pending.is_none();
         let had_pid = t.pid;
-        let mut missed = None;
-        // A run that began after the one that was told is not this one: its own start is still to come.
-        if of_run && t.run_at.is_none_or(|at| facts.started_at.is_none_or(|s| s <= at)) {
+        if of_run {
             t.pid = facts.pid;
             t.run_started_at = facts.started_at;
+            t.restart_count = facts.restart_count;
             t.health = t.health.or(facts.health);
-            let since = t.exit_at.unwrap_or(t.last_known);
-            missed = Some((t.count(facts.restart_count), since)).filter(|(count, _)| *count > 0);
+        } else if why != Why::Met {
+            // It has died again meanwhile: the counter is of the next life already.
+            t.restart_count = t.restart_count.or(facts.restart_count);
         }
         let old = std::mem::replace(&mut t.identity, facts.identity.clone());
         let (renamed, was_told) = (old.subject != facts.identity.subject, t.told.is_some());
@@ -539,9 +504,6 @@ impl Tracker {
             if !self.another(id, &old.subject, false) {
                 self.tell_removed(&old.subject, id, now);
             }
-        }
-        if let Some((count, since)) = missed {
-            self.tell_missed(id, count, since, now);
         }
         let Some(t) = self.by_id.get(id) else { return };
         if let Why::Started(at) = why
