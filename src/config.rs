@@ -112,7 +112,8 @@ fn settle(file: File, cli: &Cli) -> anyhow::Result<Config> {
 
 /// A target given as a share (0.999) or in percent (99.9), as a share.
 pub fn share(target: f64, what: &str) -> anyhow::Result<f64> {
-    let share = if target > 1.0 { target / 100.0 } else { target };
+    // Rounded to what a person can have meant, so that 99.9 % is 0.999 and not its neighbour.
+    let share = if target > 1.0 { (target * 1e10).round() / 1e12 } else { target };
     if share > 0.0 && share < 1.0 {
         return Ok(share);
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use linchpin_analyzer::ledger::Ledger;
 use linchpin_collector::{Resume, Settings, Supervisor, registry};
 use linchpin_data::Timestamp;
-use linchpin_data::clock::{Clock, SharedClock, SystemClock};
+use linchpin_data::clock::{SharedClock, SystemClock};
 use linchpin_data::journal::{Journal, Options, Writer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
