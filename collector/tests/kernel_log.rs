@@ -309,6 +309,25 @@ fn real_kills_of_a_6_18_kernel() {
     );
 }
 
+#[test]
+fn real_faults_of_a_6_18_kernel() {
+    // Recorded: a program with an awkward name writes to address 0, and aborts as process 1 of its container.
+    let faults: Vec<_> = decode(include_bytes!("fixtures/kernel_log/faults-6.18.kmsg"))
+        .into_iter()
+        .filter_map(|r| if let Record::Fault(f) = r { Some(f) } else { None })
+        .map(|f| (f.process, f.pid, f.detail.split(" ip").next().unwrap_or_default().to_string()))
+        .collect();
+    let name = "se] g (x".to_string();
+    assert_eq!(
+        faults,
+        [
+            (name.clone(), 549, "segfault at 0".to_string()),
+            (name.clone(), 631, "general protection fault".to_string()),
+            (name, 780, "segfault at 0".to_string()),
+        ]
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

@@ -121,6 +121,18 @@ async fn a_live_log_tells_kills_faults_and_lost_records() {
     assert_eq!(kill.subject.as_ref(), "host:");
     let Fact::OomKill(kill) = kill.fact else { panic!() };
     assert_eq!(kill.attribution.as_deref(), Some("the log does not say which cgroup"));
+    // The runtime tells of a container only after the kernel has told of its main process: still one subject.
+    say("6,23,3000900004,-;worker[555]: segfault at 0 ip 1 sp 2 error 6\n".into());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let late = Container {
+        id: "late".into(),
+        subject: "docker:late".into(),
+        running: true,
+        pid: Some(555),
+        ..Container::default()
+    };
+    scene.running.roster.put(late, Change::Started);
+    assert_eq!(next(&mut scene.running.events).await.subject.as_ref(), "docker:late");
     scene.running.stop.send_replace(true);
     assert_eq!(next(&mut scene.running.events).await.fact.kind(), "watch_stopped");
 }

@@ -9,12 +9,13 @@ pub mod attribute;
 pub mod civil;
 mod clock;
 pub mod fault;
+mod mains;
 pub mod oom;
 pub mod parse;
 pub mod prefix;
 mod text;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,16 +25,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use linchpin_data::Event;
 use linchpin_data::clock::Stamp;
 use linchpin_data::event::{OomKill, Segfault};
+use linchpin_data::{Event, Fact};
 use nix::fcntl::OFlag;
+
+use tokio::task::JoinSet;
 
 use crate::readiness::readable;
 use crate::source::{Roots, Sight, Source, SourceContext, SourceError};
 use crate::sources::cgroup::files::cgroup_of;
 use attribute::{Place, place, subject, subject_of};
 use clock::LogClock;
+use mains::Mains;
 use parse::{Decoder, Record};
 use prefix::{LogTime, kmsg_head};
 
@@ -45,6 +49,8 @@ const HISTORY: usize = 1000;
 const QUIET: Duration = Duration::from_millis(20);
 /// The runtime may enter a container later than the kernel kills in it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Facts that wait for it at once; further ones are told without.
+const WAITING: usize = 64;
 /// The runtime's first list of containers is awaited this long.
 const FILLING: Duration = Duration::from_secs(5);
 
@@ -106,8 +112,15 @@ impl Source for KernelLog {
         let file = readable(file.into()).map_err(lost)?;
         loop {
             let woken = tokio::select! {
-                () = cx.ended() => return Ok(()),
+                () = cx.ended() => {
+                    while reader.waiting.join_next().await.is_some() {}
+                    return Ok(());
+                }
                 guard = file.readable() => Some(guard),
+                change = reader.mains.changed() => {
+                    reader.mains.take(change, &cx.roster, cx.clock.now().boot_ns);
+                    continue;
+                }
                 () = tokio::time::sleep(QUIET), if reader.decoder.holds() => None,
             };
             match woken {
@@ -151,8 +164,10 @@ struct Reader<'a> {
     told: Option<u64>,
     /// Remarks of the log about itself at or before this moment have been told of.
     remarks_after: Option<linchpin_data::Timestamp>,
-    /// Containers that the roster was asked for in vain.
-    unknown: HashSet<String>,
+    /// Main processes of containers.
+    mains: Mains,
+    /// Facts whose subject the runtime may yet tell.
+    waiting: JoinSet<()>,
     now: Stamp,
     cx: SourceContext,
 }
@@ -172,7 +187,8 @@ impl<'a> Reader<'a> {
             last_seq: None,
             told,
             remarks_after: cx.resume.last_at.filter(|_| same_boot),
-            unknown: HashSet::new(),
+            mains: Mains::new(&cx.roster),
+            waiting: JoinSet::new(),
             now: cx.clock.now(),
             cx: cx.clone(),
         }
@@ -269,17 +285,16 @@ impl<'a> Reader<'a> {
         new.drain(..extra);
         self.told_lost(cx).await;
         for record in new {
-            let event = self.event(cx, &record, false).await;
-            cx.emit(event).await;
+            self.one(cx, record, false).await;
         }
     }
 
     /// Tells what was just read.
     async fn tell(&mut self, cx: &SourceContext) {
+        while self.waiting.try_join_next().is_some() {}
         self.told_lost(cx).await;
         for record in std::mem::take(&mut self.records) {
-            let event = self.event(cx, &record, true).await;
-            cx.emit(event).await;
+            self.one(cx, record, true).await;
         }
     }
 
@@ -293,14 +308,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn event(&mut self, cx: &SourceContext, record: &Record, live: bool) -> Event {
+    /// Tells one record, as soon as it is known whose it is.
+    async fn one(&mut self, cx: &SourceContext, record: Record, live: bool) {
         match record {
             Record::Kill(kill) => {
-                let (subject, attribution) = self.whose(cx, kill.cgroup.as_deref(), kill.pid, live).await;
                 self.has_told(kill.seq);
                 let fact = OomKill {
                     cgroup: kill.cgroup.clone(),
-                    process: Some(kill.process.clone()),
+                    process: Some(kill.process),
                     pid: Some(kill.pid),
                     rss_bytes: kill.rss_bytes,
                     limit_bytes: kill.limit_bytes,
@@ -308,31 +323,37 @@ impl<'a> Reader<'a> {
                     group: Some(kill.group),
                     by: Some("kernel_log".into()),
                     kmsg_seq: kill.seq,
-                    line: Some(kill.line.clone()),
-                    attribution: Some(attribution),
+                    line: Some(kill.line),
                     ..OomKill::default()
                 };
-                cx.event_at(self.stamp(cx, kill.time), &subject, fact)
+                let stamp = self.stamp(cx, kill.time);
+                self.attributed(cx, kill.cgroup, kill.pid, live, stamp, move |attribution| {
+                    OomKill { attribution: Some(attribution), ..fact }.into()
+                })
+                .await;
             }
             Record::Fault(fault) => {
-                let cgroup = if live { cgroup_of_pid(&cx.roots.proc, fault.pid) } else { None };
-                let (subject, attribution) = self.whose(cx, cgroup.as_deref(), fault.pid, live).await;
                 self.has_told(fault.seq);
+                let cgroup = if live { cgroup_of_pid(&cx.roots.proc, fault.pid) } else { None };
                 let fact = Segfault {
-                    process: Some(fault.process.clone()),
+                    process: Some(fault.process),
                     pid: Some(fault.pid),
-                    detail: Some(fault.detail.clone()),
+                    detail: Some(fault.detail),
                     kmsg_seq: fault.seq,
-                    attribution: Some(attribution),
+                    attribution: None,
                 };
-                cx.event_at(self.stamp(cx, fault.time), &subject, fact)
+                let stamp = self.stamp(cx, fault.time);
+                self.attributed(cx, cgroup, fault.pid, live, stamp, move |attribution| {
+                    Segfault { attribution: Some(attribution), ..fact }.into()
+                })
+                .await;
             }
             Record::Suppressed { time, by, count, line } => {
                 let detail = format!(
                     "the kernel left out {count} reports of {by}: kills or faults may be missing, or lack their cgroup"
                 );
-                let issue = cx.issue("host:", "suppressed", *count, detail, line);
-                self.dated(cx, issue, *time)
+                let issue = cx.issue("host:", "suppressed", count, detail, &line);
+                cx.emit(self.dated(cx, issue, time)).await;
             }
             Record::Unreadable { time, line } => {
                 let issue = cx.issue(
@@ -340,10 +361,70 @@ impl<'a> Reader<'a> {
                     "unreadable",
                     1,
                     "a line of the kernel log looks like a kill and cannot be read",
-                    line,
+                    &line,
                 );
-                self.dated(cx, issue, *time)
+                cx.emit(self.dated(cx, issue, time)).await;
             }
+        }
+    }
+
+    /// Tells a fact about the subject that a cgroup or pid belongs to. Where the runtime may yet tell it better, that is
+    /// awaited a moment beside the reading: later records may be told first.
+    async fn attributed(
+        &mut self,
+        cx: &SourceContext,
+        cgroup: Option<String>,
+        pid: u64,
+        live: bool,
+        stamp: Stamp,
+        fact: impl FnOnce(String) -> Fact + Send + 'static,
+    ) {
+        let wait = live && self.waiting.len() < WAITING;
+        let finding: Finding = if let Some(path) = cgroup {
+            let at = place(&path);
+            let by = match at {
+                Place::Nowhere => "the victim's cgroup is in no container and no unit",
+                _ => "the victim's cgroup",
+            };
+            let known = match &at {
+                Place::Container { id, .. } => cx.roster.by_prefix(id).map(|c| c.subject.to_string()),
+                _ => Some(subject_of(&at)),
+            };
+            match known {
+                Some(subject) => Finding::Known(subject, by),
+                None => Finding::Container(at, by),
+            }
+        } else {
+            self.mains.follow(&cx.roster, cx.clock.now().boot_ns);
+            match self.mains.get(pid).filter(|_| live) {
+                Some(subject) => Finding::Known(subject.to_string(), BY_PID),
+                None => Finding::Pid,
+            }
+        };
+        let waits = wait && !matches!(finding, Finding::Known(..));
+        let changes = cx.roster.subscribe();
+        let cx = cx.clone();
+        let tell = async move {
+            let patience = if wait { PATIENCE } else { Duration::ZERO };
+            let (subject, by) = match finding {
+                Finding::Known(subject, by) => (subject, by),
+                Finding::Container(at, by) => (subject(&at, &cx.roster, patience).await, by),
+                Finding::Pid if wait => match tokio::time::timeout(patience, mains::told(changes, pid)).await
+                {
+                    Ok(Some(subject)) => (subject.to_string(), BY_PID),
+                    _ => ("host:".into(), BY_NOTHING),
+                },
+                Finding::Pid => ("host:".into(), BY_NOTHING),
+            };
+            let mut event = Event::new(stamp.at, &cx.host, &subject, fact(by.into()));
+            event.boot_ns = Some(stamp.boot_ns);
+            event.boot_id = Some(cx.boot_id.clone());
+            cx.emit(event).await;
+        };
+        if waits {
+            self.waiting.spawn(tell);
+        } else {
+            tell.await;
         }
     }
 
@@ -367,45 +448,20 @@ impl<'a> Reader<'a> {
             LogTime::Local(_) | LogTime::Unknown => self.now,
         }
     }
-
-    /// The subject, and by what it was found.
-    async fn whose(
-        &mut self,
-        cx: &SourceContext,
-        cgroup: Option<&str>,
-        pid: u64,
-        live: bool,
-    ) -> (String, String) {
-        if let Some(path) = cgroup {
-            let at = place(path);
-            let patience = match &at {
-                Place::Container { id, .. } if live && !self.unknown.contains(id) => PATIENCE,
-                _ => Duration::ZERO,
-            };
-            let found = subject(&at, &cx.roster, patience).await;
-            if let Place::Container { id, .. } = &at
-                && found == subject_of(&at)
-                && self.unknown.len() < HISTORY
-            {
-                self.unknown.insert(id.clone());
-            }
-            let by = if at == Place::Nowhere {
-                "the victim's cgroup is in no container and no unit"
-            } else {
-                "the victim's cgroup"
-            };
-            return (found, by.into());
-        }
-        let main =
-            || cx.roster.all().into_iter().find(|c| c.running && c.pid.is_some_and(|p| u64::from(p) == pid));
-        match live.then(main).flatten() {
-            Some(container) => {
-                (container.subject.to_string(), "the pid of a container's main process".into())
-            }
-            None => ("host:".into(), "the log does not say which cgroup".into()),
-        }
-    }
 }
+
+/// What is known of a subject at first sight.
+enum Finding {
+    /// All.
+    Known(String, &'static str),
+    /// A container that the roster does not hold (yet).
+    Container(Place, &'static str),
+    /// Only the pid.
+    Pid,
+}
+
+const BY_PID: &str = "the pid of a container's main process";
+const BY_NOTHING: &str = "the log does not say which cgroup";
 
 /// The cgroup of a process, if it is still there.
 fn cgroup_of_pid(proc: &Path, pid: u64) -> Option<String> {

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::fault::{Fault, fault};
 use super::oom::{Joiner, Kill, Printed};
@@ -57,7 +57,8 @@ static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         // journald writes a message that is not UTF-8 as numbers: such lines are all looked at.
         b"\"MESSAGE\":[",
     ];
-    AhoCorasick::new(words).ok()
+    // Leftmost matching is what the vectorised searcher can do.
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(words).ok()
 });
 
 /// Longest line that is kept together, in bytes.

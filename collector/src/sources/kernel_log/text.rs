@@ -1,17 +1,19 @@
 //! Finding fixed words in bytes that others wrote. Names and paths are cut at the fixed text around them, never at a
 //! bracket or comma that they could hold themselves.
 
+use memchr::memmem;
+
 /// Longest process name that the kernel keeps (TASK_COMM_LEN less the end mark).
 pub const COMM: usize = 15;
 
 /// Where `needle` stands first.
 pub fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    text.windows(needle.len().max(1)).position(|w| w == needle)
+    memmem::find(text, needle)
 }
 
 /// Where `needle` stands last.
 pub fn rfind(text: &[u8], needle: &[u8]) -> Option<usize> {
-    text.windows(needle.len().max(1)).rposition(|w| w == needle)
+    memmem::rfind(text, needle)
 }
 
 /// What comes after the first `needle`.
