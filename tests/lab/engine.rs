@@ -64,6 +64,9 @@ impl Engine {
             .find(|n| !Path::new(&format!("/sys/class/net/lchlab{n}")).exists())
             .expect("a free bridge name among lchlab16 to lchlab250");
         let mut engine = Engine { dir, daemon: None, live_restore, net };
+        let bridge = engine.default_bridge();
+        run(&["ip", "link", "add", &bridge, "type", "bridge"]);
+        run(&["ip", "address", "add", &format!("172.30.{net}.1/24"), "dev", &bridge]);
         engine.start_daemon();
         engine.import();
         let subnet = format!("172.31.{net}.0/24");
@@ -83,6 +86,11 @@ impl Engine {
             "pause",
         ]);
         engine
+    }
+
+    /// The bridge that stands in for docker0.
+    fn default_bridge(&self) -> String {
+        format!("lchd{}", self.net)
     }
 
     /// The socket that it listens on.
@@ -168,6 +176,7 @@ impl Engine {
         // An empty file of settings, lest the host's own apply.
         std::fs::write(dir.join("daemon.json"), "{}").unwrap();
         let config = at("daemon.json");
+        let bridge = self.default_bridge();
         let mut words = vec![
             "dockerd",
             "-H",
@@ -180,8 +189,9 @@ impl Engine {
             &exec,
             "--pidfile",
             &pid,
+            // With "none" the daemon would delete docker0, which belongs to the host's own engine.
             "--bridge",
-            "none",
+            &bridge,
             "--iptables=false",
             "--ip-forward=false",
             "--log-level",
@@ -245,5 +255,6 @@ impl Drop for Engine {
             try_run(&["umount", "-l", mount]);
         }
         try_run(&["ip", "link", "delete", &format!("lchlab{}", self.net)]);
+        try_run(&["ip", "link", "delete", &self.default_bridge()]);
     }
 }
