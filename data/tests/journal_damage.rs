@@ -91,8 +91,8 @@ fn use_it(dir: &Path, truth: &BTreeMap<EventId, Event>) -> (usize, Vec<Damage>) 
 
 /// Offsets over a file: densely where its structures are, and spread over the rest.
 fn offsets(len: u64) -> Vec<u64> {
-    let dense = (0..64).step_by(9);
-    let spread = (0..40).map(|n| n * len / 40 + (n * 7_919) % 997);
+    let dense = (0..64).step_by(13);
+    let spread = (0..16).map(|n| n * len / 16 + (n * 7_919) % 997);
     dense.chain(spread).chain(len.checked_sub(1)).filter(|o| *o < len).collect()
 }
 

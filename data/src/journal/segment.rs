@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +25,11 @@ use crate::journal::rescue::Rescue;
 const EVENTS: &str = "events";
 /// Size of sled's log segments and of its write buffer. Fixed for ever: sled refuses to open with another.
 const LOG_SEGMENT: usize = 256 * 1024;
-/// How long a database that was just closed may stay locked.
-const UNLOCK_TRIES: u32 = 200;
+/// How long a database that was just closed may stay locked, in milliseconds.
+const UNLOCK_TRIES: u32 = 2_000;
+/// How many values are read before the database is opened anew. sled's cache forgets a page only after thousands of
+/// others were touched, whatever its cap; a long read would take many times the memory of the cap.
+const READS: u64 = 4_096;
 
 /// Why a segment did not do what it was asked.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ pub(super) struct Segment {
     /// The database's file, to be fsynced.
     file: File,
     state: Mutex<State>,
+    /// Values read since it was opened.
+    reads: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -95,20 +101,44 @@ impl Segment {
         // All that an earlier life of it in this process inserted was flushed, and so marked; otherwise it is counted by
         // `verify`.
         let state = State { count: mark.acknowledged(), mark, blob_synced: None };
-        Ok(Segment { path: path.to_path_buf(), db, events, file, state: Mutex::new(state) })
+        Ok(Segment {
+            path: path.to_path_buf(),
+            db,
+            events,
+            file,
+            state: Mutex::new(state),
+            reads: AtomicU64::new(0),
+        })
     }
 
-    /// Reads all of it: every value whole, and as many as were acknowledged.
-    pub(super) fn verify(&self) -> Result<u64, Trouble> {
+    /// Reads values after a key, each of which must be whole, and counts them: how many, and where to go on; `None` there
+    /// after the last.
+    pub(super) fn count(&self, after: Option<Key>) -> Result<(u64, Option<Key>), Trouble> {
+        let low = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut count = 0;
+        let mut last = None;
         guarded(|| {
-            for item in self.events.iter() {
-                let (_, value) = item.map_err(|e| classify(e, "reading", &self.path))?;
+            for item in self.events.range::<Key, _>((low, Bound::Unbounded)) {
+                let (key, value) = item.map_err(|e| classify(e, "reading", &self.path))?;
                 codec::check(&value).map_err(|e| self.unreadable(e))?;
+                let key = key.as_ref().try_into();
+                last = Some(key.map_err(|_| Trouble::Damaged("a key of a wrong length".into()))?);
                 count += 1;
+                if count >= READS {
+                    return Ok(());
+                }
             }
+            last = None;
             Ok(())
         })?;
+        Ok((count, last))
+    }
+
+    /// Takes note of how many events there are.
+    ///
+    /// # Errors
+    /// There are fewer than were acknowledged.
+    pub(super) fn settle(&self, count: u64) -> Result<(), Trouble> {
         let mut state = self.lock();
         let acknowledged = state.mark.acknowledged();
         if count < acknowledged {
@@ -118,7 +148,12 @@ impl Segment {
             )));
         }
         state.count = count;
-        Ok(count)
+        Ok(())
+    }
+
+    /// Whether so much was read that it should be closed, to give back memory.
+    pub(super) fn is_full(&self) -> bool {
+        self.reads.load(Relaxed) >= READS
     }
 
     /// Adds values; one that is there already is replaced.
@@ -178,6 +213,8 @@ impl Segment {
     }
 
     pub(super) fn get(&self, id: EventId) -> Result<Option<Event>, Trouble> {
+        // Each get may load a page of sixteen.
+        self.reads.fetch_add(16, Relaxed);
         guarded(|| {
             let value = self.events.get(codec::key(id)).map_err(|e| classify(e, "reading", &self.path))?;
             value.map(|v| codec::decode(&v).map_err(|e| self.unreadable(e))).transpose()
@@ -205,6 +242,7 @@ impl Segment {
             }
             Ok(())
         })?;
+        self.reads.fetch_add(out.len() as u64, Relaxed);
         Ok(out)
     }
 
@@ -251,7 +289,7 @@ impl Segment {
 fn patiently(open: impl Fn() -> sled::Result<sled::Db>) -> sled::Result<sled::Db> {
     for _ in 0..UNLOCK_TRIES {
         match open() {
-            Err(e) if still_locked(&e) => std::thread::sleep(Duration::from_millis(10)),
+            Err(e) if still_locked(&e) => std::thread::sleep(Duration::from_millis(1)),
             other => return other,
         }
     }

@@ -162,7 +162,14 @@ impl Slots {
                 let open = slot.read();
                 match &*open {
                     Some((life, segment)) => match f(segment) {
-                        Ok(done) => return Ok(done),
+                        Ok(done) => {
+                            let full = segment.is_full().then_some(*life);
+                            drop(open);
+                            if let Some(life) = full {
+                                self.close_if(slot, life);
+                            }
+                            return Ok(done);
+                        }
                         Err(trouble) => (*life, trouble),
                     },
                     None => {
@@ -276,6 +283,14 @@ impl Slots {
         }
     }
 
+    /// Closes a segment that has read much; its next use opens it anew.
+    fn close_if(&self, slot: &Slot, life: u64) {
+        let mut open = slot.write();
+        if open.as_ref().is_some_and(|o| o.0 == life) {
+            self.close_slot(slot, &mut open);
+        }
+    }
+
     fn close_slot(&self, slot: &Slot, open: &mut Option<(u64, Segment)>) {
         if let Some((_, segment)) = open.take() {
             if slot.dirty.swap(false, SeqCst) && segment.flush(&self.rescue).is_err() {
@@ -364,17 +379,8 @@ impl Slots {
         let there = slot.path.join("db").exists();
         let first = there && !slot.verified.load(SeqCst);
         let kept = first && self.keep_copy(slot, &keep)?;
-        let opened = Segment::open(&slot.path, share).and_then(|segment| {
-            let recount = first || slot.uncounted.load(SeqCst);
-            let verified = if recount { segment.verify().map(drop) } else { Ok(()) };
-            match verified {
-                Ok(()) => Ok(segment),
-                Err(trouble) => {
-                    segment.close();
-                    Err(trouble)
-                }
-            }
-        });
+        let recount = first || slot.uncounted.load(SeqCst);
+        let opened = if recount { open_counted(&slot.path, share) } else { Segment::open(&slot.path, share) };
         match opened {
             Ok(segment) => {
                 slot.verified.store(true, SeqCst);
@@ -449,6 +455,27 @@ impl Slots {
         slot.verified.store(true, SeqCst);
         slot.uncounted.store(false, SeqCst);
         Segment::open(&slot.path, self.cache_share(slot.week)).map(|s| self.life(s)).map_err(outside)
+    }
+}
+
+/// Opens a segment and reads all of it, giving back memory in between.
+fn open_counted(path: &Path, cache_bytes: u64) -> Result<Segment, Trouble> {
+    let (mut total, mut after) = (0, None);
+    loop {
+        let segment = Segment::open(path, cache_bytes)?;
+        let counted = segment.count(after).and_then(|(count, last)| {
+            total += count;
+            after = last;
+            if last.is_none() { segment.settle(total) } else { Ok(()) }
+        });
+        match counted {
+            Ok(()) if after.is_none() => return Ok(segment),
+            Ok(()) => segment.close(),
+            Err(trouble) => {
+                segment.close();
+                return Err(trouble);
+            }
+        }
     }
 }
 
