@@ -149,3 +149,25 @@ async fn a_log_that_is_not_there_is_said() {
     let roots = Roots { kmsg: FIXTURE.into(), ..Roots::default() };
     assert!(matches!(kernel_log::source().sight(&roots).await, Sight::Works { .. }));
 }
+
+#[tokio::test]
+async fn what_was_overwritten_while_nobody_read_is_said() {
+    // The log begins with number 880; the last kill told was number 500, and nothing was told since.
+    let before = Timestamp::from_secs(1_699_990_000);
+    let resume = Resume {
+        boot_id: Some("boot".into()),
+        kmsg_seq: Some(500),
+        last_at: Some(before),
+        ..Resume::default()
+    };
+    let mut scene = start(Path::new(FIXTURE), resume.clone());
+    next(&mut scene.running.events).await;
+    let lost = next(&mut scene.running.events).await;
+    let Fact::Issue(issue) = &lost.fact else { panic!("{lost:?}") };
+    assert_eq!((issue.what.as_deref(), issue.count), (Some("overrun"), Some(379)));
+    // An event told after the oldest record was written shows that the log was read that far.
+    let resume = Resume { last_at: Some(Timestamp::from_secs(1_700_000_000)), ..resume };
+    let mut scene = start(Path::new(FIXTURE), resume);
+    next(&mut scene.running.events).await;
+    assert_eq!(next(&mut scene.running.events).await.fact.kind(), "oom_kill");
+}

@@ -59,6 +59,8 @@ const FILLING: Duration = Duration::from_secs(5);
 pub struct KernelLog {
     /// One more than the last sequence number told of by this process; 0 before the first.
     told: AtomicU64,
+    /// One more than the last sequence number read by this process; 0 before the first.
+    read: AtomicU64,
 }
 
 /// For the registry.
@@ -236,7 +238,7 @@ impl<'a> Reader<'a> {
             if let Some(head) = kmsg_head(line) {
                 self.clock.observe(self.now.boot_ns, head.micros, live);
                 if let Some(last) = self.last_seq
-                    && head.seq > last + 1
+                    && head.seq > last.saturating_add(1)
                 {
                     self.lost.push((head.seq - last - 1, head.seq));
                     self.decoder.gap(&mut self.records);
@@ -244,6 +246,7 @@ impl<'a> Reader<'a> {
                     self.first(head.seq, head.micros);
                 }
                 self.last_seq = Some(head.seq);
+                self.source.read.store(head.seq.saturating_add(1), Ordering::Release);
             }
             self.decoder.line(line, &mut self.records);
         }
@@ -251,10 +254,16 @@ impl<'a> Reader<'a> {
 
     /// The oldest record there is: what lay between the last one read before and this one is lost.
     fn first(&mut self, seq: u64, micros: u64) {
-        let Some(told) = self.told else { return };
+        let (next, certain) = match (self.source.read.load(Ordering::Acquire), self.told) {
+            // This process had read further, before the log had to be opened anew.
+            (next, _) if next > 0 => (next, true),
+            (_, Some(told)) => (told.saturating_add(1), false),
+            _ => return,
+        };
+        // An earlier process had read on after the last kill that it told: how far, its last event's time bounds.
         let oldest = self.cx.stamp_of_boot(self.clock.boot_ns(micros)).at;
-        if seq > told + 1 && self.remarks_after.is_none_or(|t| oldest > t) {
-            self.lost.push((seq - told - 1, seq));
+        if seq > next && (certain || self.remarks_after.is_none_or(|t| oldest > t)) {
+            self.lost.push((seq - next, seq));
         }
     }
 
@@ -437,7 +446,7 @@ impl<'a> Reader<'a> {
 
     fn has_told(&self, seq: Option<u64>) {
         if let Some(seq) = seq {
-            self.source.told.fetch_max(seq + 1, Ordering::AcqRel);
+            self.source.told.fetch_max(seq.saturating_add(1), Ordering::AcqRel);
         }
     }
 
