@@ -19,6 +19,9 @@ pub struct Known {
     pub exited_runtime_at: Option<Timestamp>,
     /// The runtime's own time of the last start that was told.
     pub started_runtime_at: Option<Timestamp>,
+    /// Whether it accepted work: false from a start, an exit or a closed port on until it was ready again; `None` if no
+    /// source ever said.
+    pub ready: Option<bool>,
     /// The last event about it.
     pub last_at: Option<Timestamp>,
 }
@@ -60,6 +63,13 @@ impl Resume {
         known.last_at = known.last_at.max(Some(event.at));
         if let Some(instance) = event.instance() {
             known.instance = Some(instance.into());
+        }
+        match &event.fact {
+            Fact::Ready(_) => known.ready = Some(true),
+            Fact::Unready(_) => known.ready = Some(false),
+            // A subject that was never seen ready is not waited for.
+            Fact::Started(_) | Fact::Exited(_) => known.ready = known.ready.map(|_| false),
+            _ => {}
         }
         match &event.fact {
             Fact::Described(f) => {

@@ -4,8 +4,10 @@ pub mod cgroup;
 pub mod docker;
 pub mod host;
 pub mod kernel_log;
+pub mod ready;
 
 use crate::source::Source;
 
 /// Every source, in the order in which they are started.
-pub static REGISTRY: &[fn() -> Box<dyn Source>] = &[docker::source, kernel_log::source, cgroup::source, host::source];
+pub static REGISTRY: &[fn() -> Box<dyn Source>] =
+    &[docker::source, kernel_log::source, cgroup::source, host::source, ready::source];

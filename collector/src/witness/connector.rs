@@ -122,11 +122,14 @@ fn filter() -> [Instruction; 9] {
 /// What was tried, what the kernel said and what would grant it, in words.
 fn open() -> Result<Socket, String> {
     let said = |what: &str, e: &dyn std::fmt::Display| format!("{what}: {e}; {GRANT}");
-    let mut socket = Socket::new(NETLINK_CONNECTOR).map_err(|e| said("open the process-events connector", &e))?;
+    let mut socket =
+        Socket::new(NETLINK_CONNECTOR).map_err(|e| said("open the process-events connector", &e))?;
     attach_filter(socket.as_fd(), &filter()).map_err(|e| said("filter the process-events connector", &e))?;
     // A small buffer only makes an overrun likelier, and overruns are counted.
     let _ = set_receive_buffer(socket.as_fd(), BUFFER_BYTES);
-    socket.bind(&SocketAddr::new(0, CN_IDX_PROC)).map_err(|e| said("join the process-events connector", &e))?;
+    socket
+        .bind(&SocketAddr::new(0, CN_IDX_PROC))
+        .map_err(|e| said("join the process-events connector", &e))?;
     socket.send(&request(), 0).map_err(|e| said("ask the process-events connector to listen", &e))?;
     let mut buffer = [0u8; 4096];
     loop {
@@ -138,7 +141,10 @@ fn open() -> Result<Socket, String> {
         match receive(&socket, &mut buffer) {
             Ok(Some(Said::Answer(0))) => return Ok(socket),
             Ok(Some(Said::Answer(errno))) => {
-                return Err(said("listen to process events", &io::Error::from_raw_os_error(errno.cast_signed())));
+                return Err(said(
+                    "listen to process events",
+                    &io::Error::from_raw_os_error(errno.cast_signed()),
+                ));
             }
             Ok(_) => {}
             Err(e) => return Err(said("read the process-events connector", &e)),
@@ -212,6 +218,7 @@ pub async fn fill(exits: Arc<Exits>, clock: SharedClock, mut shutdown: watch::Re
         let (done, mut ended) = oneshot::channel();
         let (to, time, end) = (exits.clone(), clock.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("exits".into()).spawn(move || {
+            super::priority::raise_thread();
             let mut ready = false;
             let result = read(&to, &time, &end, &mut ready);
             // The other side is gone only when the runtime is: nobody is left to tell.
@@ -325,12 +332,14 @@ mod tests {
         if exits.active() {
             let before = clock.now().boot_ns;
             let mut child = std::process::Command::new("/bin/sh").args(["-c", "exit 7"]).spawn().unwrap();
-            let exit = exits.wait(child.id(), before, Duration::from_secs(20)).await.expect("the exit is told");
+            let exit =
+                exits.wait(child.id(), before, Duration::from_secs(20)).await.expect("the exit is told");
             child.wait().unwrap();
             assert_eq!((exit.code, exit.signal), (Some(7), None));
             assert!(exit.boot_ns > before && exit.boot_ns <= clock.now().boot_ns, "{exit:?} after {before}");
             let mut child = std::process::Command::new("/bin/sh").args(["-c", "kill -9 $$"]).spawn().unwrap();
-            let exit = exits.wait(child.id(), before, Duration::from_secs(20)).await.expect("the exit is told");
+            let exit =
+                exits.wait(child.id(), before, Duration::from_secs(20)).await.expect("the exit is told");
             child.wait().unwrap();
             assert_eq!((exit.code, exit.signal), (None, Some(9)));
         } else {

@@ -27,7 +27,9 @@ pub struct Exit {
 type Hear = dyn Fn(&Exit) + Send + Sync;
 
 /// Keeps a listener of [`Exits::hear`] listening; dropping it ends that.
-pub struct Hearing(#[allow(dead_code, reason = "held, not read: the listener lives as long as this")] Arc<Hear>);
+pub struct Hearing(
+    #[allow(dead_code, reason = "held, not read: the listener lives as long as this")] Arc<Hear>,
+);
 
 /// Recent exits by pid, newest kept, and whether anybody fills them.
 #[derive(Default)]

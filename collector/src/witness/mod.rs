@@ -2,6 +2,7 @@
 
 pub mod connector;
 mod exits;
+pub mod priority;
 pub mod sockopt;
 
 pub use exits::{Exit, Exits, Hearing};

@@ -58,8 +58,9 @@ pub mod bpf {
 /// # Errors
 /// The kernel's refusal (a malformed program, or no memory for it).
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
-    let len = u16::try_from(program.len())
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a socket filter of more than 65535 instructions"))?;
+    let len = u16::try_from(program.len()).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "a socket filter of more than 65535 instructions")
+    })?;
     let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: `prog` and the instructions it points to live through the call, `len` is their true number, and the kernel
     // copies and checks them without writing; the option's length is that of the struct passed.
@@ -92,5 +93,9 @@ pub fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> 
             )
         }
     };
-    if set(libc::SO_RCVBUFFORCE) == 0 || set(libc::SO_RCVBUF) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if set(libc::SO_RCVBUFFORCE) == 0 || set(libc::SO_RCVBUF) == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -1,0 +1,577 @@
+//! The thread that watches the ports of all containers: it sleeps in one epoll until the kernel says that a listening
+//! socket or a container came or went, or until something that started or closed is to be looked at again. What follows
+//! from what is seen is [`super::life`]'s.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linchpin_data::Event;
+use linchpin_data::clock::Stamp;
+use linchpin_data::event::{Ready, Unready};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+
+use super::diag::Diag;
+use super::life::{Adopted, Life, Ports, Told};
+use super::netns::{Home, InsideError, Key, key_of};
+use super::ports::{Listener, read_tables, sockets_of};
+use super::process::{Process, ended_at};
+use super::starts::{Sign, Starts, directory, processes};
+use crate::roster::{Change, Container, Network};
+use crate::source::{SourceContext, SourceError};
+
+const MS: u64 = 1_000_000;
+/// What woke us: the source itself, the cgroup directories, or a namespace of that number.
+const WAKE: u64 = 0;
+const STARTS: u64 = 1;
+const FIRST_SPACE: u64 = 2;
+/// How long a container may start before its namespace is found or its runtime speaks.
+const NAMELESS_NS: u64 = 10_000 * MS;
+/// How long a fact waits for its container's name, and how many may.
+const UNTOLD_NS: u64 = 30_000 * MS;
+const UNTOLD: usize = 1024;
+/// Most subjects whose ports are kept in mind.
+const LEARNED: usize = 4096;
+
+/// What the source tells its thread.
+#[derive(Debug)]
+pub enum Word {
+    /// The roster changed.
+    Change(Change),
+    /// Changes were missed: read the roster anew.
+    Anew,
+    /// Tell what is held, and end.
+    Stop,
+}
+
+/// What each subject listens on while it is well; kept over restarts of containers and of this source.
+pub type Learned = Arc<Mutex<HashMap<Arc<str>, Ports>>>;
+
+/// A container that runs or is about to.
+struct Entry {
+    life: Life,
+    /// Its network namespace, once found.
+    key: Option<Key>,
+    /// Its main process, once the runtime told it.
+    main: Option<Process>,
+    /// Its cgroup's directory.
+    directory: Option<std::path::PathBuf>,
+    came: u64,
+    /// When to look next, in boot time.
+    next: u64,
+}
+
+/// A network namespace that is watched.
+struct Space {
+    number: u64,
+    /// `None`: it can not be entered, and is read through /proc.
+    diag: Option<Diag>,
+    members: BTreeSet<Arc<str>>,
+    /// Ports closed since they were last looked at.
+    closed: BTreeMap<u16, Stamp>,
+}
+
+/// The watch over all containers.
+pub struct Watch {
+    cx: SourceContext,
+    learned: Learned,
+    words: Receiver<Word>,
+    wake: Arc<EventFd>,
+    epoll: Epoll,
+    home: Home,
+    host: Key,
+    begun: Stamp,
+    starts: Option<Starts>,
+    lives: HashMap<Arc<str>, Entry>,
+    spaces: HashMap<Key, Space>,
+    numbers: u64,
+    untold: Vec<(Arc<str>, Told, u64)>,
+    buffer: Vec<u8>,
+    /// Why namespaces can not be entered, once that was met and told.
+    refused: bool,
+}
+
+fn lost(what: &str, e: &dyn std::fmt::Display) -> SourceError {
+    SourceError::Lost { what: what.into(), why: e.to_string() }
+}
+
+impl Watch {
+    /// Sets the watch up on the calling thread, which must be one of our own.
+    ///
+    /// # Errors
+    /// /proc or epoll is not there.
+    pub fn open(
+        cx: SourceContext,
+        learned: Learned,
+        wake: Arc<EventFd>,
+        words: Receiver<Word>,
+    ) -> Result<Watch, SourceError> {
+        let home = Home::here().map_err(|e| lost("open the own network namespace", &e))?;
+        let host = key_of(&cx.roots.proc, 1).unwrap_or_else(|_| home.key());
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| lost("make an epoll", &e))?;
+        epoll
+            .add(&*wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))
+            .map_err(|e| lost("watch the wake", &e))?;
+        let starts = Starts::open().inspect_err(
+            |error| tracing::warn!(%error, "container starts are seen only as the runtime tells them"),
+        );
+        let starts = starts.ok();
+        if let Some(s) = &starts {
+            epoll
+                .add(s, EpollEvent::new(EpollFlags::EPOLLIN, STARTS))
+                .map_err(|e| lost("watch the cgroups", &e))?;
+        }
+        let begun = cx.clock.now();
+        Ok(Watch {
+            cx,
+            learned,
+            words,
+            wake,
+            epoll,
+            home,
+            host,
+            begun,
+            starts,
+            lives: HashMap::new(),
+            spaces: HashMap::new(),
+            numbers: FIRST_SPACE,
+            untold: Vec::new(),
+            buffer: vec![0; 65_536],
+            refused: false,
+        })
+    }
+
+    /// Watches until [`Word::Stop`].
+    ///
+    /// # Errors
+    /// An interface of the kernel broke.
+    pub fn run(&mut self) -> Result<(), SourceError> {
+        self.read_roster()?;
+        let mut events = [EpollEvent::empty(); 64];
+        loop {
+            let n = match self.epoll.wait(&mut events, self.pause()) {
+                Ok(n) => n,
+                Err(nix::errno::Errno::EINTR) => 0,
+                Err(e) => return Err(lost("wait for news", &e)),
+            };
+            for event in events.iter().take(n) {
+                match event.data() {
+                    WAKE => drop(self.wake.read()),
+                    STARTS => self.read_signs()?,
+                    number => self.read_news(number),
+                }
+            }
+            while let Ok(word) = self.words.try_recv() {
+                match word {
+                    Word::Change(change) => self.changed(&change)?,
+                    Word::Anew => self.read_roster()?,
+                    Word::Stop => {
+                        self.finish();
+                        return Ok(());
+                    }
+                }
+                self.tell_named();
+            }
+            self.visit_due()?;
+        }
+    }
+
+    /// How long nothing needs to be done.
+    fn pause(&self) -> EpollTimeout {
+        let now = self.cx.clock.now().boot_ns;
+        let next = self.lives.values().map(|e| e.life.due().map_or(e.next, |due| due.min(e.next))).min();
+        next.map_or(EpollTimeout::NONE, |next| {
+            let ms = next.saturating_sub(now).div_ceil(MS).min(3_600_000);
+            EpollTimeout::try_from(u32::try_from(ms).unwrap_or(u32::MAX)).unwrap_or(EpollTimeout::ZERO)
+        })
+    }
+
+    fn read_roster(&mut self) -> Result<(), SourceError> {
+        let all = self.cx.roster.all();
+        let gone: Vec<_> =
+            self.lives.keys().filter(|id| !all.iter().any(|c| c.id == **id && c.running)).cloned().collect();
+        for id in gone {
+            self.end_if_over(&id);
+        }
+        for container in all.iter().filter(|c| c.running) {
+            self.attach(container)?;
+        }
+        Ok(())
+    }
+
+    fn changed(&mut self, change: &Change) -> Result<(), SourceError> {
+        match change {
+            Change::Started(c) => self.attach(c),
+            Change::Described(c) if c.running => self.attach(c),
+            Change::Described(_) => Ok(()),
+            Change::Exited(c) => {
+                self.end_if_over(&c.id);
+                Ok(())
+            }
+            Change::Removed(c) => {
+                let now = self.cx.clock.now().boot_ns;
+                self.end(&c.id, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// The runtime said that a container ended; the one that is watched may be its next life already.
+    fn end_if_over(&mut self, id: &str) {
+        let Some(main) = self.lives.get(id).and_then(|e| e.main) else { return };
+        let now = self.cx.clock.now().boot_ns;
+        if let Some(ended) = ended_at(&self.cx.roots.proc, &self.cx.exits, main, now) {
+            self.end(id, ended);
+        }
+    }
+
+    /// Watches the running container that the runtime told of, or joins its name to what is watched already.
+    fn attach(&mut self, c: &Container) -> Result<(), SourceError> {
+        let proc = self.cx.roots.proc.clone();
+        let Some(main) = c.pid.and_then(|pid| Process::read(&proc, pid)) else { return Ok(()) };
+        let now = self.cx.clock.now();
+        let key = key_of(&proc, main.pid).ok();
+        let directory = std::fs::read_to_string(proc.join(format!("{}/cgroup", main.pid)))
+            .ok()
+            .and_then(|text| directory(&self.cx.roots.cgroup, &text));
+        if let (Some(starts), Some(directory)) = (&mut self.starts, &directory) {
+            starts.learn(directory);
+        }
+        if let Some(e) = self.lives.get_mut(&c.id) {
+            if e.main == Some(main) {
+                return Ok(());
+            }
+            if e.main.is_none() && (e.key.is_none() || e.key == key) {
+                e.main = Some(main);
+                e.directory = directory.or(e.directory.take());
+                e.life.hurry(now.boot_ns);
+                e.next = 0;
+                return if e.key.is_none() { self.enter(&c.id, key, main.pid) } else { Ok(()) };
+            }
+            self.end_if_over(&c.id);
+            self.end(&c.id, now.boot_ns);
+        }
+        let start = self.cx.stamp_of_boot(main.started);
+        let life = if main.started < self.begun.boot_ns {
+            Life::adopted(start, self.how_adopted(c, start))
+        } else {
+            Life::started(start)
+        };
+        let entry = Entry { life, key: None, main: Some(main), directory, came: now.boot_ns, next: 0 };
+        self.lives.insert(c.id.clone(), entry);
+        self.enter(&c.id, key, main.pid)
+    }
+
+    /// Whether a process that began before this watch was well all the time, as far as the journal knows.
+    fn how_adopted(&self, c: &Container, start: Stamp) -> Adopted {
+        let resume = &self.cx.resume;
+        let (Some(known), Some(last)) = (resume.subjects.get(&c.subject), resume.last_at) else {
+            return Adopted::Well;
+        };
+        let down = known.running == Some(false) || known.ready == Some(false) || start.at > last;
+        if down { Adopted::WasDown(self.cx.stamp_of_wall(last.max(start.at))) } else { Adopted::Well }
+    }
+
+    /// Joins a life to its namespace, which is watched from now on.
+    fn enter(&mut self, id: &Arc<str>, key: Option<Key>, pid: u32) -> Result<(), SourceError> {
+        let Some(key) = key else { return Ok(()) };
+        if !self.spaces.contains_key(&key) {
+            let diag = match self.home.inside(&self.cx.roots.proc, pid, key, Diag::open) {
+                Ok(diag) => Some(diag),
+                Err(InsideError::Stuck(e)) => return Err(lost("return to the own network namespace", &e)),
+                Err(InsideError::Failed(e)) => {
+                    self.note_refusal(&e);
+                    None
+                }
+            };
+            let number = self.numbers;
+            self.numbers += 1;
+            if let Some(diag) = &diag {
+                let interest = EpollEvent::new(EpollFlags::EPOLLIN, number);
+                self.epoll.add(diag, interest).map_err(|e| lost("watch a network namespace", &e))?;
+            }
+            self.spaces
+                .insert(key, Space { number, diag, members: BTreeSet::new(), closed: BTreeMap::new() });
+        }
+        if let Some(space) = self.spaces.get_mut(&key) {
+            space.members.insert(id.clone());
+        }
+        if let Some(e) = self.lives.get_mut(id) {
+            e.key = Some(key);
+            e.next = 0;
+        }
+        Ok(())
+    }
+
+    /// Says once that namespaces can not be entered; a process that ended meanwhile is no refusal.
+    fn note_refusal(&mut self, e: &io::Error) {
+        if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(nix::libc::ESRCH) || self.refused {
+            return;
+        }
+        self.refused = true;
+        let detail = format!(
+            "enter a container's network namespace: {e}; its ports are read from /proc instead, at most once a second while \
+             well. Grant CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_ADMIN"
+        );
+        self.cx.emit_blocking(self.cx.issue("host:", "unreadable", 1, detail, ""));
+    }
+
+    /// Ends a life whose main process ended at boot time `ended`; lets its namespace go with its last member.
+    fn end(&mut self, id: &str, ended: u64) {
+        let Some((id, mut e)) = self.lives.remove_entry(id) else { return };
+        let facts = e.life.ended(ended);
+        self.tell(&id, facts);
+        let Some(key) = e.key else { return };
+        let Some(space) = self.spaces.get_mut(&key) else { return };
+        space.members.remove(&id);
+        if space.members.is_empty()
+            && let Some(space) = self.spaces.remove(&key)
+            && let Some(diag) = &space.diag
+        {
+            // Closing it takes it out too; an error changes nothing.
+            let _ = self.epoll.delete(diag);
+        }
+    }
+
+    /// Containers' cgroups that came and went.
+    fn read_signs(&mut self) -> Result<(), SourceError> {
+        let Some(starts) = &mut self.starts else { return Ok(()) };
+        let signs = starts.signs().map_err(|e| lost("read the watch on the cgroups", &e))?;
+        for sign in signs {
+            let now = self.cx.clock.now();
+            match sign {
+                Sign::Came(id, directory) => {
+                    let id: Arc<str> = id.into();
+                    self.end_if_over(&id);
+                    self.end(&id, now.boot_ns);
+                    let life = Life::started(now);
+                    let entry = Entry {
+                        life,
+                        key: None,
+                        main: None,
+                        directory: Some(directory),
+                        came: now.boot_ns,
+                        next: 0,
+                    };
+                    self.lives.insert(id, entry);
+                }
+                Sign::Went(id, directory) => {
+                    if self.lives.get(&*id).is_some_and(|e| e.directory.as_ref() == Some(&directory)) {
+                        self.end_if_over(&id);
+                        self.end(&id, now.boot_ns);
+                    }
+                }
+                Sign::Overrun => self.read_roster()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ports closed in a namespace.
+    fn read_news(&mut self, number: u64) {
+        let Some(space) = self.spaces.values_mut().find(|s| s.number == number) else { return };
+        let now = self.cx.clock.now();
+        let (mut ports, closed) = (Vec::new(), &mut space.closed);
+        let complete = space.diag.as_ref().is_none_or(|d| {
+            d.news(&mut self.buffer, &mut |port| {
+                ports.push(port);
+                closed.entry(port).or_insert(now);
+            })
+            .is_ok()
+        });
+        for id in &space.members {
+            if let Some(e) = self.lives.get_mut(id)
+                && (!complete || ports.iter().any(|p| e.life.listens(*p)))
+            {
+                e.next = 0;
+            }
+        }
+    }
+
+    fn visit_due(&mut self) -> Result<(), SourceError> {
+        let now = self.cx.clock.now().boot_ns;
+        let is_due = |e: &Entry| e.next <= now || e.life.due().is_some_and(|due| due <= now);
+        let due: Vec<_> = self.lives.iter().filter(|(_, e)| is_due(e)).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.visit(&id)?;
+        }
+        for space in self.spaces.values_mut() {
+            space.closed.clear();
+        }
+        Ok(())
+    }
+
+    /// Looks at one container and tells what follows.
+    fn visit(&mut self, id: &Arc<str>) -> Result<(), SourceError> {
+        if self.lives.get(id).is_some_and(|e| e.key.is_none() && e.main.is_none()) {
+            self.find_space(id)?;
+        }
+        let Some(e) = self.lives.get(id) else { return Ok(()) };
+        let now = self.cx.clock.now();
+        if let Some(ended) =
+            e.main.and_then(|main| ended_at(&self.cx.roots.proc, &self.cx.exits, main, now.boot_ns))
+        {
+            self.end(id, ended);
+            return Ok(());
+        }
+        if e.key.is_none() && e.main.is_none() {
+            return Ok(());
+        }
+        let looked = if e.next <= now.boot_ns { Some(self.ports_of(id)) } else { None };
+        let (reply, subject) = (self.cx.clock.now(), self.cx.roster.get(id).map(|c| c.subject));
+        let Some(e) = self.lives.get_mut(id) else { return Ok(()) };
+        let space = e.key.and_then(|k| self.spaces.get(&k));
+        let hears = space.and_then(|s| s.diag.as_ref()).is_some_and(Diag::hears);
+        match looked {
+            Some(Ok(ports)) => {
+                let nothing = BTreeMap::new();
+                e.life.look(&ports, now, reply, space.map_or(&nothing, |s| &s.closed));
+                let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = subject.as_ref().and_then(|s| learned.get(s)).cloned();
+                // Without its name it is not known what it should listen on: judged once the runtime told.
+                if let Some(subject) = subject
+                    && let Some(new) = e.life.settle(known.as_ref(), reply.boot_ns)
+                {
+                    learned.insert(subject, new);
+                }
+                e.next = e.life.next_look(known.is_some(), hears);
+            }
+            Some(Err(_)) => e.next = reply.boot_ns.saturating_add(20 * MS),
+            None => {}
+        }
+        let facts = e.life.tell(reply.boot_ns, false);
+        self.tell(id, facts);
+        Ok(())
+    }
+
+    /// Finds the namespace of a container that is about to start: that of a process in its cgroup which left the host's.
+    fn find_space(&mut self, id: &Arc<str>) -> Result<(), SourceError> {
+        let proc = self.cx.roots.proc.clone();
+        let on_host = self.cx.roster.get(id).is_some_and(|c| c.network == Network::Host);
+        let Some(e) = self.lives.get_mut(id) else { return Ok(()) };
+        let now = self.cx.clock.now().boot_ns;
+        let waited = now.saturating_sub(e.came);
+        e.next = now.saturating_add(if waited < 300 * MS { 2 * MS } else { 20 * MS });
+        if waited > NAMELESS_NS {
+            self.end(id, now);
+            return Ok(());
+        }
+        let pids = e.directory.as_deref().map(processes).unwrap_or_default();
+        let found = pids.iter().find_map(|pid| {
+            key_of(&proc, *pid).ok().filter(|k| on_host || *k != self.host).map(|k| (k, *pid))
+        });
+        match found {
+            Some((key, pid)) => self.enter(id, Some(key), pid),
+            None => Ok(()),
+        }
+    }
+
+    /// The ports on which a container listens now.
+    fn ports_of(&mut self, id: &str) -> io::Result<Ports> {
+        let Some(e) = self.lives.get(id) else { return Ok(Ports::new()) };
+        let proc = &self.cx.roots.proc;
+        let mut space = e.key.and_then(|k| self.spaces.get_mut(&k));
+        let shared = e.key == Some(self.host)
+            || space.as_ref().is_some_and(|s| s.members.len() > 1)
+            || self
+                .cx
+                .roster
+                .get(id)
+                .is_some_and(|c| matches!(c.network, Network::Host | Network::Container(_)));
+        let pids = || match &e.directory {
+            Some(directory) => processes(directory),
+            None => e.main.iter().map(|m| m.pid).collect(),
+        };
+        let listeners = match space.as_mut() {
+            Some(Space { diag: Some(diag), closed, .. }) => {
+                let mut look = || {
+                    let (mut more, clock) = (false, &self.cx.clock);
+                    let found = diag.listening(&mut self.buffer, &mut |port| {
+                        more = true;
+                        closed.entry(port).or_insert_with(|| clock.now());
+                    });
+                    found.map(|f| (f, more))
+                };
+                match look()? {
+                    // Something closed while the list was made: it may be on it still.
+                    (_, true) => look()?.0,
+                    (found, false) => found,
+                }
+            }
+            _ => {
+                let pid = e
+                    .main
+                    .map(|m| m.pid)
+                    .or_else(|| pids().first().copied())
+                    .ok_or(io::ErrorKind::NotFound)?;
+                read_tables(proc, pid)?
+            }
+        };
+        let own = listeners.into_iter().filter(Listener::is_own);
+        if !shared {
+            return Ok(own.map(|l| l.port).collect());
+        }
+        let sockets = sockets_of(proc, &pids());
+        Ok(own.filter(|l| sockets.contains(&l.inode)).map(|l| l.port).collect())
+    }
+
+    /// At the end nothing that is held is lost.
+    fn finish(&mut self) {
+        let ids: Vec<_> = self.lives.keys().cloned().collect();
+        for id in ids {
+            self.end_if_over(&id);
+            let facts = self.lives.get_mut(&id).map(|e| e.life.tell(u64::MAX, true)).unwrap_or_default();
+            self.tell(&id, facts);
+        }
+    }
+
+    /// Tells facts of a container; they wait while the runtime has not yet told its name.
+    fn tell(&mut self, id: &Arc<str>, facts: Vec<Told>) {
+        for told in facts {
+            match self.cx.roster.get(id) {
+                Some(c) => {
+                    self.cx.emit_blocking(self.event(&c, told));
+                }
+                None if self.untold.len() < UNTOLD => {
+                    self.untold.push((id.clone(), told, self.cx.clock.now().boot_ns))
+                }
+                None => tracing::warn!(%id, "too many unknown containers: a readiness is not recorded"),
+            }
+        }
+    }
+
+    /// Tells what waited for a name, and forgets what waited too long; keeps what is learned bounded.
+    fn tell_named(&mut self) {
+        let now = self.cx.clock.now().boot_ns;
+        for (id, told, since) in std::mem::take(&mut self.untold) {
+            if let Some(c) = self.cx.roster.get(&id) {
+                self.cx.emit_blocking(self.event(&c, told));
+            } else if now.saturating_sub(since) < UNTOLD_NS {
+                self.untold.push((id, told, since));
+            }
+        }
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.len() > LEARNED {
+            let known: BTreeSet<_> = self.cx.roster.all().into_iter().map(|c| c.subject).collect();
+            learned.retain(|subject, _| known.contains(subject));
+        }
+    }
+
+    fn event(&self, c: &Container, told: Told) -> Event {
+        let (instance, by) = (Some(c.id.to_string()), Some("listen".to_string()));
+        let (Told::Ready(port, seen) | Told::Unready(port, seen)) = told;
+        let (resolution_ms, port) = (Some(seen.resolution_ms()), Some(port.into()));
+        let mut event = match told {
+            Told::Ready(..) => {
+                self.cx.event_at(seen.at, &c.subject, Ready { instance, by, resolution_ms, port })
+            }
+            Told::Unready(..) => {
+                self.cx.event_at(seen.at, &c.subject, Unready { instance, by, resolution_ms, port })
+            }
+        };
+        event.after = seen.polled.then_some(seen.after.at);
+        event
+    }
+}
