@@ -19,6 +19,10 @@ const DEPLOY_NS: i64 = 600_000_000_000;
 const TRAP_NS: i64 = 2_000_000_000;
 /// An exit this long before the runtime was lost belongs to that loss.
 const LOSS_NS: i64 = 15_000_000_000;
+/// The longest loss of a runtime that exits are looked for in.
+const LONGEST_LOSS_NS: i64 = 3_600_000_000_000;
+/// Who still watches this long after the runtime's watch was lost did not end with the agent.
+const STILL_NS: i64 = 1_000_000_000;
 
 /// One time down, and what is needed to judge it.
 #[derive(Clone, Copy)]
@@ -240,23 +244,22 @@ fn reboot(case: Case<'_>, exit: &Fact) -> Option<Timestamp> {
 }
 
 /// Whether the runtime itself went away around this exit: its watch was lost while others of the same host went on, or the
-/// exit code is what it writes for containers it finds ended (255).
+/// exit code is what it writes for containers it finds ended (255). A container that was started again before the loss had
+/// ended by itself.
 fn runtime_lost(case: Case<'_>, exit: &Fact, told: &Exit) -> bool {
     let Some(watch) = case.view.watch(case.name) else { return false };
-    let at = exit.axis;
-    watch.ends.iter().any(|(lost, _)| {
+    let own = source_of(case.name);
+    let started = case.down.started.map(|i| case.subject.axis(i));
+    let first = watch.ends.partition_point(|(lost, _)| lost.plus_ns(LONGEST_LOSS_NS) < exit.axis);
+    let near = watch.ends.iter().skip(first).take_while(|(lost, _)| lost.plus_ns(-LOSS_NS) <= exit.axis);
+    near.map(|(lost, _)| *lost).filter(|lost| *lost < case.view.end).any(|lost| {
         let spans = watch.windows.spans();
-        let back = spans.get(spans.partition_point(|s| s.from < *lost)).map(|s| s.from);
-        let upto = back.unwrap_or(case.view.end).plus_ns(LOSS_NS);
-        if back.is_none() && *lost >= case.view.end {
-            return false;
-        }
-        let near = lost.plus_ns(-LOSS_NS) <= at && at <= upto;
-        let others = || {
-            let own = source_of(case.name);
-            case.view.watches.iter().any(|(s, w)| &**s != own && w.windows.contains(*lost))
-        };
-        near && (told.code == Some(255) || others())
+        let back = spans.get(spans.partition_point(|s| s.from < lost)).map_or(case.view.end, |s| s.from);
+        let still = lost.plus_ns(STILL_NS);
+        let others = || case.view.watches.iter().any(|(s, w)| &**s != own && w.windows.contains(still));
+        exit.axis <= back.plus_ns(LOSS_NS)
+            && started.is_none_or(|s| s >= lost)
+            && (told.code == Some(255) || others())
     })
 }
 

@@ -1,10 +1,13 @@
 //! Times down, derived from a subject's sorted facts by one small machine that can be set back: a fact that comes late
 //! undoes the derivation from the last time down before it, never the whole history. Why it was down is [`crate::cause`]'s.
 
-use crate::fact::{Fact, What};
+use crate::fact::{Fact, What, Witness};
 
 /// An `unready` this long before an `exited` still belongs to the same time down.
 const SAME_DOWN_NS: i64 = 60_000_000_000;
+/// A port closes this long at most before an exit that was asked for: longer, and its closing was an outage of its own that
+/// must not pass for the operator's.
+const GRACE_NS: i64 = 15_000_000_000;
 
 /// What ended a time down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,14 +275,22 @@ impl Episodes {
             Phase::Out => self.out_exited(i, facts),
             Phase::Down => self.down_exited(i),
         }
+        let latest = self.state.latest;
         self.lives(instance);
+        // What was described since is newer than what ended.
+        if latest != 0 {
+            self.state.latest = latest;
+        }
     }
 
     /// The port closed, then the process ended: one time down if close together, else the outage ends where the other begins.
     fn out_exited(&mut self, i: usize, facts: &[Fact]) {
         let Some(down) = self.downs.last_mut() else { return };
-        let axis = |i: usize| facts.get(i).map_or(0, |f: &Fact| f.axis.0);
-        if axis(i).saturating_sub(axis(down.began)) <= SAME_DOWN_NS {
+        let (Some(exit), Some(began)) = (facts.get(i), facts.get(down.began)) else { return };
+        let asked = matches!(&exit.what, What::Exited(e) if e.by_operator);
+        let port = matches!(began.what, What::Unready { by: Witness::Port, .. });
+        let reach = if asked && port { GRACE_NS } else { SAME_DOWN_NS };
+        if exit.axis.0.saturating_sub(began.axis.0) <= reach {
             down.exit = Some(i);
             self.state.phase = Phase::Down;
         } else {

@@ -19,12 +19,19 @@ const RUNTIMES: [&str; 6] = ["docker", "podman", "containerd", "systemd", "k8s",
 const MOST_KINDS: usize = 64;
 const MOST_TELLINGS: usize = 10_000;
 
+/// Events of one kind that this version does not know: each told apart, and those beyond what is kept apart.
+#[derive(Debug, Default)]
+struct Passed {
+    tellings: BTreeSet<(Timestamp, u64, u64)>,
+    beyond: u64,
+}
+
 /// Everything folded so far.
 #[derive(Debug)]
 pub struct Ledger {
     objective: Objective,
     hosts: BTreeMap<Arc<str>, Host>,
-    unknown: BTreeMap<String, (BTreeSet<(Timestamp, u64, u64)>, u64)>,
+    unknown: BTreeMap<String, Passed>,
     folded: u64,
 }
 
@@ -57,15 +64,12 @@ impl Ledger {
         let kind: String = kind.chars().take(64).collect();
         let known = self.unknown.contains_key(&kind);
         let kind = if known || self.unknown.len() < MOST_KINDS { kind } else { "…".to_string() };
-        let (seen, beyond) = self.unknown.entry(kind).or_default();
-        if seen.len() < MOST_TELLINGS {
-            seen.insert((
-                event.at,
-                hash(&event.subject) ^ hash(&event.host).rotate_left(1),
-                event.seq.unwrap_or(0),
-            ));
+        let passed = self.unknown.entry(kind).or_default();
+        if passed.tellings.len() < MOST_TELLINGS {
+            let whose = hash(&event.subject) ^ hash(&event.host).rotate_left(1);
+            passed.tellings.insert((event.at, whose, event.seq.unwrap_or(0)));
         } else {
-            *beyond += 1;
+            passed.beyond += 1;
         }
     }
 
@@ -78,7 +82,7 @@ impl Ledger {
     /// Kinds that this version does not know, with how many of each were passed over.
     #[must_use]
     pub fn unknown_kinds(&self) -> BTreeMap<String, u64> {
-        self.unknown.iter().map(|(k, (seen, beyond))| (k.clone(), seen.len() as u64 + beyond)).collect()
+        self.unknown.iter().map(|(k, p)| (k.clone(), p.tellings.len() as u64 + p.beyond)).collect()
     }
 
     /// The whole report.

@@ -111,7 +111,7 @@ impl<'a> Subjected<'a> {
         let per_hour = rate::per_hour(restarts, observed_seconds);
         let ceiling = (observed_seconds > 0.0).then(|| 1.0 - downtime / observed_seconds);
         let latest = self.subject.latest();
-        let shown = self.downs.iter().filter(|d| self.shown(d));
+        let mut shown = self.downs.iter().filter(|d| self.shown(d));
         Process {
             subject: self.name.into(),
             host: host.into(),
@@ -119,7 +119,7 @@ impl<'a> Subjected<'a> {
             image: latest.image,
             restarts,
             operator_restarts: self.count(|d| d.restart() && d.verdict.by_operator),
-            outages: self.count(|d| !d.restart() && d.charged),
+            outages: self.count(|d| self.outage(d.down) && d.charged),
             restarts_per_hour: per_hour.map(|r| r.0),
             restarts_per_hour_ci: per_hour.map(|r| r.1),
             downtime_seconds: downtime,
@@ -136,7 +136,10 @@ impl<'a> Subjected<'a> {
             hostnames: latest.hostnames,
             causes: self.causes(),
             oom_kills: self.kills_within().map(|w| w.count).sum(),
-            last_down_at: shown.last().and_then(|d| self.subject.fact(d.down.began)).map(|f| f.moment.at),
+            last_down_at: shown
+                .next_back()
+                .and_then(|d| self.subject.fact(d.down.began))
+                .map(|f| f.moment.at),
             state: self.state().into(),
             runtime_restart_count: latest.restart_count,
             restarts_missed: self.missed(),
@@ -159,6 +162,12 @@ impl<'a> Subjected<'a> {
         d.span.from <= w.to && d.span.to >= w.from
     }
 
+    /// Whether it lived all the while.
+    fn outage(&self, down: &Down) -> bool {
+        let began = self.subject.fact(down.began);
+        down.exit.is_none() && began.is_some_and(|f| matches!(f.what, What::Unready { .. }))
+    }
+
     /// The observed lengths of what counts, in seconds.
     fn lengths(&self) -> Vec<f64> {
         let charged = self.downs.iter().filter(|d| d.charged && self.shown(d));
@@ -170,7 +179,7 @@ impl<'a> Subjected<'a> {
             d.counted
                 && d.charged
                 && d.restart()
-                && matches!(d.down.end, Some((i, Ended::Ready | Ended::Started)) if self.subject.axis(i) <= self.view.end)
+                && matches!(d.down.end, Some((i, Ended::Ready | Ended::Started)) if self.subject.axis(i) <= self.view.window.to)
                 // With unobserved time inside, its length is nobody's measurement.
                 && self.known.gaps(d.span).is_empty()
         };
@@ -322,12 +331,7 @@ impl<'a> Subjected<'a> {
         let recovered = end.filter(|(_, how)| matches!(how, Ended::Ready | Ended::Started));
         Some(Episode {
             id: began.id(),
-            sort: if d.restart() || !matches!(began.what, What::Unready { .. }) {
-                "restart"
-            } else {
-                "outage"
-            }
-            .into(),
+            sort: if self.outage(down) { "outage" } else { "restart" }.into(),
             down_at: began.moment.at,
             ready_at: recovered.and_then(|(i, _)| subject.fact(i)).map(|f| f.moment.at),
             seconds: Span::new(d.span.from, to).seconds(),

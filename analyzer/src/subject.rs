@@ -124,12 +124,16 @@ impl Subject {
 
     /// Places every fact anew after the axis of a boot has moved.
     pub fn replace(&mut self, timeline: &Timeline) {
-        for f in &mut self.facts {
+        let mut facts = std::mem::take(&mut self.facts);
+        for f in &mut facts {
             f.axis = timeline.axis(f.moment);
         }
-        self.facts.sort_unstable();
+        facts.sort_unstable();
         self.episodes = Episodes::default();
-        self.episodes.advance(&self.facts);
+        // One by one: what had been too far apart to be the same may be so no more.
+        for f in facts {
+            self.insert(f);
+        }
     }
 
     /// Whether anything tells that it ran: a container that was only made is no process yet.
