@@ -105,7 +105,7 @@ fn a_window_clips() {
     let q = |from, to| Query { from: Some(at(from)), to: Some(at(to)), ..Query::default() };
     assert_eq!(told(scene, q(15.0, 35.0)), "restarts 1, down 10 of 20, down; crash exit 1");
     assert_eq!(told(scene, q(0.0, 10.0)), "restarts 0, down 0 of 10, down");
-    assert_eq!(told(scene, q(10.0, 30.0)), "restarts 1, down 10 of 20, up, recovery 10; crash exit 1");
+    assert_eq!(told(scene, q(10.0, 30.0)), "restarts 1, down 10 of 20, down, recovery 10; crash exit 1");
     // What is asked of the future is not observed.
     assert_eq!(told(scene, q(90.0, 200.0)), "restarts 0, down 0 of 10, unknown");
     // The budget's windows reach back beyond the window asked for.
