@@ -138,7 +138,27 @@ async fn a_rise_is_a_kill_and_tells_whose_limit_it_was() {
     // Killed for want of a parent's or the host's memory: its own limit was not reached, and nothing is said of it.
     count(&scene.scope(), 5, 7);
     let (_, k) = scene.kill().await;
-    assert_eq!((k.count, k.scope), (Some(2), None));
+    assert_eq!((k.count, k.scope, k.limit_bytes), (Some(2), None, None));
+}
+
+#[tokio::test]
+async fn a_limit_inside_the_container_is_not_the_containers() {
+    let local = |dir: &Path, oom: u64| put(&scope(dir).join("memory.events.local"), &events(oom, 0));
+    let mut scene = Scene::start(|dir| {
+        lay(dir, 0, 0);
+        local(dir, 0);
+    });
+    scene.tell(true, Change::Described);
+    scene.memory().await;
+    scene.watching().await;
+    // Counted below, and so here; the container's own limit was not reached.
+    count(&scene.scope(), 1, 1);
+    let (_, k) = scene.kill().await;
+    assert_eq!((k.count, k.scope.as_deref(), k.limit_bytes), (Some(1), Some("memcg"), None));
+    local(scene.dir.path(), 1);
+    count(&scene.scope(), 2, 2);
+    let (_, k) = scene.kill().await;
+    assert_eq!((k.count, k.scope.as_deref(), k.limit_bytes), (Some(1), Some("memcg"), Some(16 << 20)));
 }
 
 #[tokio::test]

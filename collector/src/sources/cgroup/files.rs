@@ -57,6 +57,8 @@ pub struct Counters {
     pub oom_kill: Option<u64>,
     /// Times that the whole group was killed.
     pub oom_group_kill: Option<u64>,
+    /// As `oom`, of this very cgroup's limit alone (memory.events.local).
+    pub own_oom: Option<u64>,
 }
 
 /// Reads memory.events (or memory.events.local) of v2.

@@ -32,7 +32,9 @@ pub fn read(dir: &Path, name: &str) -> Option<String> {
 #[must_use]
 pub fn counters(dir: &Path, version: u64) -> Option<Counters> {
     if version == 2 {
-        return read(dir, "memory.events").map(|t| memory_events(&t));
+        // memory.events counts what happens below, too; only the local one tells whose limit it was.
+        let own_oom = read(dir, "memory.events.local").and_then(|t| memory_events(&t).oom);
+        return read(dir, "memory.events").map(|t| Counters { own_oom, ..memory_events(&t) });
     }
     let control = read(dir, "memory.oom_control")?;
     let max = read(dir, "memory.failcnt").and_then(|t| bytes(&t));

@@ -189,6 +189,7 @@ impl Tracker {
         };
         let baseline = if fresh {
             Counters {
+                own_oom: now.own_oom.map(|_| 0),
                 oom: now.oom.map(|_| 0),
                 oom_kill: now.oom_kill.map(|_| 0),
                 max: now.max.map(|_| 0),
@@ -250,7 +251,9 @@ impl Tracker {
         }
         let rose = |new: Option<u64>, old: Option<u64>| new.unwrap_or(0).saturating_sub(old.unwrap_or(0));
         let kills = if t.counters.oom_kill.is_some() { rose(now.oom_kill, t.counters.oom_kill) } else { 0 };
-        let own_limit = rose(now.oom, t.counters.oom) > 0 || rose(now.max, t.counters.max) > 0;
+        let limit_reached = rose(now.oom, t.counters.oom) > 0 || rose(now.max, t.counters.max) > 0;
+        // The limit of a cgroup inside the container is a limit too, but not the container's.
+        let own_limit = limit_reached && now.own_oom.is_none_or(|own| own > t.counters.own_oom.unwrap_or(0));
         let before = t.read;
         t.read = self.cx.clock.now();
         if kills == 0 {
@@ -270,9 +273,9 @@ impl Tracker {
         let sample = Sample::take(&t.dir, self.hierarchy.version);
         let fact = OomKill {
             cgroup: Some(t.path.clone()),
-            limit_bytes: sample.and_then(|s| s.limit),
+            limit_bytes: sample.and_then(|s| s.limit).filter(|_| own_limit),
             // A rise of kills alone does not tell whose memory ran out: the host's, or a parent's.
-            scope: own_limit.then(|| "memcg".into()),
+            scope: limit_reached.then(|| "memcg".into()),
             by: Some("cgroup".into()),
             count: Some(kills),
             attribution: Some("the container's own counter".into()),
