@@ -13,6 +13,8 @@ pub struct Known {
     pub instance: Option<Arc<str>>,
     /// The runtime's restart counter.
     pub restart_count: Option<u64>,
+    /// Exits that were told since that counter was read: each may have raised it by one.
+    pub exits_since_count: u64,
     /// Whether its main process ran.
     pub running: Option<bool>,
     /// The runtime's own time of the last exit that was told.
@@ -24,6 +26,16 @@ pub struct Known {
     pub ready: Option<bool>,
     /// The last event about it.
     pub last_at: Option<Timestamp>,
+}
+
+impl Known {
+    /// The runtime's counter was read.
+    fn counted(&mut self, count: Option<u64>) {
+        if count.is_some() {
+            self.restart_count = count;
+            self.exits_since_count = 0;
+        }
+    }
 }
 
 /// Where the sources left off.
@@ -73,11 +85,11 @@ impl Resume {
         }
         match &event.fact {
             Fact::Described(f) => {
-                known.restart_count = f.restart_count.or(known.restart_count);
+                known.counted(f.restart_count);
                 known.running = f.running.or(known.running);
             }
             Fact::Started(f) => {
-                known.restart_count = f.restart_count.or(known.restart_count);
+                known.counted(f.restart_count);
                 known.started_runtime_at = known.started_runtime_at.max(f.runtime_at);
                 // An exit that an operator asked for is told late, perhaps after the start that followed it.
                 if f.runtime_at.is_none() || known.exited_runtime_at <= f.runtime_at {
@@ -86,6 +98,7 @@ impl Resume {
                 self.runtime_at = self.runtime_at.max(f.runtime_at);
             }
             Fact::Exited(f) => {
+                known.exits_since_count += 1;
                 known.exited_runtime_at = known.exited_runtime_at.max(f.runtime_at);
                 if f.runtime_at.is_none() || known.started_runtime_at <= f.runtime_at {
                     known.running = Some(false);
@@ -103,5 +116,73 @@ impl Resume {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linchpin_data::event::{Described, Exited, Removed, RestartsMissed, Started};
+
+    use super::*;
+
+    fn fold(resume: &mut Resume, at: i64, fact: impl Into<Fact>) {
+        resume.fold(&Event::new(Timestamp(at), "h", "docker:a", fact));
+    }
+
+    fn started(at: i64) -> Started {
+        Started { runtime_at: Some(Timestamp(at)), ..Started::default() }
+    }
+
+    fn exited(at: i64) -> Exited {
+        Exited { runtime_at: Some(Timestamp(at)), ..Exited::default() }
+    }
+
+    #[test]
+    fn an_exit_that_is_told_after_the_start_that_followed_it_is_still_before_it() {
+        let mut resume = Resume::default();
+        fold(&mut resume, 10, started(10));
+        fold(&mut resume, 30, started(30));
+        fold(&mut resume, 20, exited(20));
+        let known = &resume.subjects["docker:a"];
+        assert_eq!((known.running, known.exited_runtime_at), (Some(true), Some(Timestamp(20))));
+        fold(&mut resume, 40, exited(40));
+        assert_eq!(resume.subjects["docker:a"].running, Some(false));
+        assert_eq!(resume.runtime_at, Some(Timestamp(40)));
+    }
+
+    #[test]
+    fn exits_since_the_counter_was_read_are_counted() {
+        let mut resume = Resume::default();
+        fold(
+            &mut resume,
+            1,
+            Described { restart_count: Some(3), running: Some(true), ..Described::default() },
+        );
+        fold(&mut resume, 2, exited(2));
+        fold(&mut resume, 3, started(3));
+        fold(&mut resume, 4, exited(4));
+        let known = &resume.subjects["docker:a"];
+        assert_eq!((known.restart_count, known.exits_since_count), (Some(3), 2));
+        fold(&mut resume, 5, Started { restart_count: Some(5), ..started(5) });
+        assert_eq!(resume.subjects["docker:a"].exits_since_count, 0);
+    }
+
+    #[test]
+    fn restarts_that_were_missed_are_known_from_then_on() {
+        let mut resume = Resume::default();
+        fold(&mut resume, 1, started(1));
+        let missed = RestartsMissed {
+            last_started_at: Some(Timestamp(9)),
+            last_finished_at: Some(Timestamp(8)),
+            ..Default::default()
+        };
+        fold(&mut resume, 10, missed);
+        let known = &resume.subjects["docker:a"];
+        assert_eq!(
+            (known.exited_runtime_at, known.started_runtime_at),
+            (Some(Timestamp(8)), Some(Timestamp(9)))
+        );
+        fold(&mut resume, 11, Removed::default());
+        assert!(resume.subjects.is_empty());
     }
 }

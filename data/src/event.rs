@@ -314,7 +314,8 @@ facts! {
         oom_killed: bool,
         /// A stop, kill, restart or re-create was asked for.
         by_operator: bool,
-        /// What was asked for: `stop`, `kill`, `restart`, `recreate`, `remove`.
+        /// What was asked for: `stop`, `kill`, `restart`, `recreate`, `remove`. With `by_operator` false: `runtime`, where the
+        /// runtime itself ended it when it shut down or booted.
         action: String,
         /// How finely the moment is known, in milliseconds.
         resolution_ms: f64,

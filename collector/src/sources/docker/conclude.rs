@@ -54,12 +54,14 @@ impl Tracker {
         if let Some((old_id, old)) = old.map(|(i, t)| (i.clone(), t.clone()))
             && facts.running
         {
+            self.adopt(id, facts, at);
             // Its own restarts count, and its first start where the old one had still run.
             let count = facts.restart_count.unwrap_or(0) + u64::from(old.running);
             if count > 0 {
-                self.tell_missed(&subject, count, old.last_known, facts, at);
+                self.tell_missed(id, count, old.last_known, at);
             }
             self.by_id.remove(&old_id);
+            return;
         }
         self.adopt(id, facts, at);
     }
@@ -77,7 +79,7 @@ impl Tracker {
         }
         t.running = facts.running;
         t.pid = facts.pid;
-        t.restart_count = facts.restart_count;
+        t.count(facts.restart_count);
         t.run_started_at = facts.started_at;
         t.run_at = t.run_at.max(facts.started_at);
         if !facts.running {
@@ -101,59 +103,49 @@ impl Tracker {
             (None, Some(s)) => t.run_at.is_none_or(|at| s > at) && t.exit_at.is_none_or(|x| s > x),
             (_, None) => false,
         };
-        let counted = facts.restart_count.unwrap_or(0).saturating_sub(t.restart_count.unwrap_or(0));
-        let finished = facts.finished_at.filter(|f| t.exit_at.is_none_or(|x| *f > x));
-        let subject = facts.identity.subject.clone();
-        match (t.running, new_run) {
-            // Its run ended and it runs (or ran) again: once, or as often as the counter rose.
-            (true, true) => self.tell_missed(&subject, counted.max(1), t.last_known, facts, at),
-            // The exit was told and the start was not.
-            (false, true) => {
-                if counted > 1 {
-                    self.tell_missed(&subject, counted - 1, t.last_known, facts, at);
-                }
-                self.tell_found_start(id, facts, at);
-            }
-            // The counter rises before the exit that it counts is told: only more than that is news.
-            (_, false) => {}
+        let Some(known) = self.by_id.get_mut(id) else { return };
+        known.facts = Some(facts.clone());
+        let rise = known.count(facts.restart_count);
+        // The exit that a container is waiting after is in the counter already, and is told as an exit.
+        let ended = !facts.running && (t.running || new_run);
+        let missed = rise.saturating_sub(u64::from(ended && facts.restarting));
+        // Its run ended and it ran again: once at least, whatever the counter says (an operator's start takes it to 0).
+        let missed = if t.running && new_run { missed.max(1) } else { missed };
+        if missed > 0 {
+            self.tell_missed(id, missed, t.last_known, at);
         }
-        if !facts.running && (t.running || new_run) && (finished.is_some() || t.running) {
-            self.tell_found_exit(
-                id,
-                facts,
-                t.last_known,
-                if new_run { None } else { t.pid.map(|p| (p, t.run_at)) },
-                at,
-                exits,
-            );
+        // The exit was told and the start was not.
+        if new_run && !t.running {
+            self.tell_found_start(id, facts, at);
         }
-        if new_run || t.running != facts.running || counted > 0 {
-            if let Some(t) = self.by_id.get_mut(id) {
-                t.oom = false;
-                t.operator.started();
-            }
-            self.adopt(id, facts, at);
-            if new_run {
-                self.describe(id, at, true);
-            }
-        } else {
-            self.adopt(id, facts, at);
+        if ended {
+            let run = t.pid.filter(|_| !new_run).map(|p| (p, t.run_at));
+            self.tell_found_exit(id, facts, t.last_known, run, at, exits);
+        }
+        if (new_run || ended)
+            && let Some(t) = self.by_id.get_mut(id)
+        {
+            t.oom = false;
+            t.operator.started();
+        }
+        self.adopt(id, facts, at);
+        if missed > 0 {
+            self.describe(id, at, true);
         }
     }
 
-    fn tell_missed(&mut self, subject: &Arc<str>, count: u64, since: Timestamp, facts: &Facts, at: Stamp) {
+    /// Tells that the runtime counts more restarts than are known of.
+    pub(super) fn tell_missed(&mut self, id: &Arc<str>, count: u64, since: Timestamp, at: Stamp) {
+        let Some(t) = self.by_id.get(id) else { return };
+        let since = since.min(at.at);
         let fact = RestartsMissed {
             count: Some(count),
             since: Some(since),
-            last_finished_at: facts.finished_at,
-            last_started_at: facts.started_at,
+            last_finished_at: t.facts.as_ref().and_then(|f| f.finished_at),
+            last_started_at: t.facts.as_ref().and_then(|f| f.started_at),
         };
-        self.outs.push(Out::Tell(Told {
-            stamp: at,
-            after: Some(since),
-            subject: subject.clone(),
-            fact: fact.into(),
-        }));
+        let subject = t.identity.subject.clone();
+        self.outs.push(Out::Tell(Told { stamp: at, after: Some(since), subject, fact: fact.into() }));
     }
 
     fn tell_found_start(&mut self, id: &Arc<str>, facts: &Facts, at: Stamp) {
@@ -161,7 +153,6 @@ impl Tracker {
         t.run_at = facts.started_at;
         t.run_started_at = facts.started_at;
         t.pid = facts.pid;
-        t.restart_count = facts.restart_count;
         t.running = facts.running;
         t.start_untold = true;
         self.tell_start(id, at);

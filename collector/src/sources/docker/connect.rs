@@ -7,10 +7,14 @@ use std::time::Duration;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 use bollard::{API_DEFAULT_VERSION, Docker};
 
+use linchpin_data::Timestamp;
+
 use crate::source::{Sight, SourceContext, SourceError};
 
 /// How long an answer to a single question is waited for, in seconds.
 const ANSWER_SECONDS: u64 = 30;
+/// An engine that serves answers within this, in seconds.
+const AT_ONCE_SECONDS: f64 = 0.2;
 /// After a lost connection the engine is most likely restarting: how often it is tried, and for how long.
 const TRY_EVERY: Duration = Duration::from_millis(250);
 const TRIES: u32 = 240;
@@ -22,14 +26,28 @@ struct Unreachable {
     grant: String,
 }
 
-/// Connects; after a lost connection with patience. None when the agent ends meanwhile.
-pub async fn patiently(cx: &SourceContext, before: bool) -> Result<Option<Docker>, SourceError> {
+/// Connects; after a lost connection with patience. None when the agent ends meanwhile. `refused` becomes the last moment
+/// at which nobody answered.
+pub async fn patiently(
+    cx: &SourceContext,
+    before: bool,
+    refused: &mut Option<Timestamp>,
+) -> Result<Option<Docker>, SourceError> {
     let mut tries = if before { TRIES } else { 1 };
     loop {
+        let asked = cx.clock.now().at;
         let why = match engine(&cx.roots.docker).await {
-            Ok(docker) => return Ok(Some(docker)),
+            Ok(docker) => {
+                // An engine that boots takes the question early and answers it late.
+                let answered = cx.clock.now().at;
+                if answered.seconds_since(asked) > AT_ONCE_SECONDS {
+                    *refused = Some(answered);
+                }
+                return Ok(Some(docker));
+            }
             Err(why) => why,
         };
+        *refused = Some(cx.clock.now().at);
         tries -= 1;
         if tries == 0 {
             return Err(SourceError::Unavailable { what: why.missing, why: why.grant });

@@ -48,6 +48,8 @@ pub struct Facts {
     pub restart_count: Option<u64>,
     /// Whether its main process runs: a container that waits for its next restart does not, whatever `Running` says.
     pub running: bool,
+    /// Whether it waits for its next restart.
+    pub restarting: bool,
     /// Main process id on the host.
     pub pid: Option<u32>,
     /// When it was created.
@@ -129,6 +131,7 @@ pub fn facts(v: &Value) -> Option<Facts> {
             .map_or_else(|| "no".into(), bounded),
         restart_count: at(v, &["RestartCount"]).as_u64(),
         running,
+        restarting: flag("Restarting") || status == "restarting",
         pid: pid.filter(|_| running),
         created_at: time(v, &["Created"]),
         started_at: time(state, &["StartedAt"]),

@@ -5,6 +5,8 @@
 //! The event stream is subscribed to first, from the last moment that is known, and the containers are listed after: what
 //! happens between is in the stream. Engines keep 256 events at most; what a replay lacks is found by what inspect proves.
 
+mod answers;
+mod ask;
 mod bounds;
 mod conclude;
 mod connect;
@@ -17,6 +19,9 @@ mod pending;
 mod session;
 pub mod subject;
 pub mod tracker;
+
+#[cfg(test)]
+mod tests;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
@@ -50,7 +55,7 @@ impl Source for Docker {
     async fn run(&self, cx: SourceContext) -> Result<(), SourceError> {
         let mut memory = self.memory.lock().await;
         let memory = memory.get_or_insert_with(|| Memory::new(&cx));
-        let docker = match connect::patiently(&cx, memory.connected).await {
+        let docker = match connect::patiently(&cx, memory.connected, &mut memory.refused).await {
             Ok(Some(docker)) => docker,
             Ok(None) => return Ok(()),
             Err(e) => {

@@ -13,8 +13,12 @@
 //! kill -HUP kill(1)                               (and any crash later is a crash)
 //! ```
 //! Podman sends no `kill` for a stop and puts `stop` first. A program that calls the API (an auto-healer, an updater) is an
-//! operator here. A daemon that shuts down closes its event stream before it stops its containers, so those exits are not
-//! seen here at all: they are found by inspect, and told without saying who asked.
+//! operator here.
+//!
+//! A daemon that shuts down stops its containers in the same words (`kill die stop`, all at once, then the stream ends),
+//! and one that was killed ends what is left over when it boots (`kill die`, then `start`). Nobody asked for those
+//! containers to stop. What tells it: the daemon answers no questions then, so no client can have asked. Moments at which
+//! it was found not to answer are kept ([`super::tracker::Tracker::unserved`]), and a request in them is `runtime`'s.
 
 /// Nanoseconds in a second.
 const S: u64 = 1_000_000_000;
@@ -60,6 +64,12 @@ impl Operator {
     /// It was started anew: what was asked of its last life is past.
     pub fn started(&mut self) {
         *self = Operator::default();
+    }
+
+    /// When the last request was made, in the runtime's nanoseconds.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<u64> {
+        self.kill.map(|(_, at)| at).max(self.stop)
     }
 
     /// Its main process ended at `at` with `exit_code`; `stop_signal` and `stop_seconds` are what it declares for stopping.

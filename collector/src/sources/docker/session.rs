@@ -5,25 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::errors::Error;
-use bollard::query_parameters::{
-    EventsOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
-};
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use linchpin_data::Timestamp;
-use linchpin_data::clock::Stamp;
 use linchpin_data::time::NS;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::decode::{Action, Decoded, RuntimeEvent, decode, moment};
-use super::inspect::{Facts, facts};
+use super::ask::{Inspected, Item, ids_of, inspect, ping, read};
+use super::decode::{Action, RuntimeEvent};
 use super::kernel;
 use super::tracker::{Out, Tracker, Why};
 use crate::roster::Change;
-use crate::source::{Roots, SourceContext, SourceError};
+use crate::source::{SourceContext, SourceError};
 
 /// Inspections that are under way at once.
 const AT_ONCE: usize = 16;
@@ -51,6 +47,9 @@ pub struct Memory {
     /// Whether what happened between may have been missed.
     gap: bool,
     broken: u32,
+    /// When the connection was lost, and the last moment after it at which nobody answered.
+    lost: Option<Timestamp>,
+    pub refused: Option<Timestamp>,
 }
 
 impl Memory {
@@ -64,6 +63,8 @@ impl Memory {
             since: last.map_or(now.plus_ns(-HISTORY_NS), |t| t.plus_ns(-OVERLAP_NS)),
             gap: last.is_some(),
             broken: 0,
+            lost: None,
+            refused: None,
         }
     }
 }
@@ -75,24 +76,6 @@ pub enum End {
     Shutdown,
     /// An event could not be read and broke the stream: go on behind it.
     Unreadable,
-}
-
-/// What the reader hands on.
-enum Item {
-    Event(RuntimeEvent),
-    /// An event that is not understood; the stream goes on.
-    Odd(&'static str, String),
-    /// The stream broke at something unreadable, of this moment if it could be told.
-    Broken(String, String, Option<Timestamp>),
-    /// The connection ended.
-    Lost(String),
-}
-
-/// What became of an inspection.
-enum Inspected {
-    Facts(Box<Facts>, Stamp),
-    Gone,
-    Failed(String),
 }
 
 /// Ends the reader with the session.
@@ -114,7 +97,7 @@ pub struct Session<'a> {
     last_failure: String,
 }
 
-type Inspection<'a> = futures_util::future::BoxFuture<'a, (Arc<str>, Why, Inspected)>;
+type Inspection<'a> = BoxFuture<'a, (Arc<str>, Why, Inspected)>;
 
 impl<'a> Session<'a> {
     /// A session over what is known.
@@ -131,6 +114,9 @@ impl<'a> Session<'a> {
         let (items, mut rx) = mpsc::channel(AHEAD);
         let reader = read(self.docker.clone(), self.memory.since, items);
         let _reader = Reader(tokio::spawn(reader).abort_handle());
+        if let (Some(lost), Some(refused)) = (self.memory.lost.take(), self.memory.refused.take()) {
+            self.memory.tracker.unserved(lost, refused.max(lost));
+        }
         self.catch_up(&mut rx).await?;
         let reason = if self.memory.connected { "reconnected" } else { "agent started" };
         self.memory.connected = true;
@@ -138,6 +124,7 @@ impl<'a> Session<'a> {
         let detail = format!("Docker's events and inspect at {}", self.cx.roots.docker.display());
         self.cx.watching(reason, detail).await;
         let ended = self.watch(&mut rx).await;
+        self.memory.lost = Some(self.cx.clock.now().at);
         // What waits for more is told with what there is: after a lost connection nothing more may come.
         self.memory.tracker.flush(self.cx.clock.now(), &self.cx.exits);
         let mut none = FuturesUnordered::new();
@@ -172,12 +159,13 @@ impl<'a> Session<'a> {
         if self.memory.gap {
             self.replay(rx, &mut inspections).await?;
         }
-        self.memory.tracker.conclude(&listed, &inspected, asked, &self.cx.exits);
-        self.perform(&mut inspections).await;
+        // Starts that the replay told of are complete before what inspect proves is compared with them.
         while let Some((id, why, answer)) = inspections.next().await {
             self.take_in(&id, why, answer);
             self.perform(&mut inspections).await;
         }
+        self.memory.tracker.conclude(&listed, &inspected, asked, &self.cx.exits);
+        self.perform(&mut inspections).await;
         Ok(())
     }
 
@@ -207,6 +195,7 @@ impl<'a> Session<'a> {
         let mut inspections: FuturesUnordered<Inspection<'a>> = FuturesUnordered::new();
         let mut blind = tokio::time::interval(BLIND_EVERY);
         blind.tick().await;
+        let mut pings: FuturesUnordered<BoxFuture<'a, (Timestamp, bool)>> = FuturesUnordered::new();
         loop {
             let now = self.cx.clock.now();
             let wait = self.memory.tracker.next(now).map(|at| {
@@ -214,13 +203,32 @@ impl<'a> Session<'a> {
                 Duration::from_nanos(at.saturating_sub(now.boot_ns)).max(Duration::from_millis(1))
             });
             tokio::select! {
+                // Events before answers: a `restart` right behind its `start` is heard before the start is told.
+                biased;
                 () = self.cx.ended() => return Ok(End::Shutdown),
                 item = rx.recv() => match item {
-                    Some(item) => if let Some(end) = self.item(item).await? { return Ok(end) },
+                    Some(item) => {
+                        if let Item::Event(RuntimeEvent { action: Action::Kill(_), at, .. }) = &item
+                            && pings.is_empty()
+                        {
+                            pings.push(Box::pin(ping(self.docker, *at)));
+                        }
+                        if let Some(end) = self.item(item).await? {
+                            return Ok(end);
+                        }
+                    }
                     None => return Err(self.lost("the event stream", "it ended")),
                 },
                 Some((id, why, answer)) = inspections.next(), if !inspections.is_empty() => {
                     self.take_in(&id, why, answer);
+                }
+                Some((at, answered)) = pings.next(), if !pings.is_empty() => {
+                    let tracker = &mut self.memory.tracker;
+                    if answered {
+                        tracker.served(at);
+                    } else {
+                        tracker.unserved(at.plus_ns(-NS), Timestamp::MAX);
+                    }
                 }
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
                     self.memory.tracker.settle(self.cx.clock.now(), &self.cx.exits);
@@ -329,101 +337,4 @@ impl<'a> Session<'a> {
         }
         (self.learned, self.failed) = (0, 0);
     }
-}
-
-/// Reads the event stream to its end.
-async fn read(docker: Docker, since: Timestamp, items: mpsc::Sender<Item>) {
-    const ACTIONS: [&str; 16] = [
-        "create",
-        "start",
-        "restart",
-        "die",
-        "died",
-        "oom",
-        "kill",
-        "stop",
-        "destroy",
-        "remove",
-        "rename",
-        "update",
-        "health_status",
-        "pause",
-        "unpause",
-        "cleanup",
-    ];
-    let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let filters =
-        HashMap::from([("type".to_string(), words(&["container"])), ("event".to_string(), words(&ACTIONS))]);
-    let since = format!("{}.{:09}", since.0.div_euclid(NS), since.0.rem_euclid(NS));
-    let options = EventsOptionsBuilder::default().since(&since).filters(&filters).build();
-    let mut events = std::pin::pin!(docker.events(Some(options)));
-    loop {
-        let item = match events.next().await {
-            Some(Ok(message)) => match serde_json::to_value(&message) {
-                Ok(value) => match decode(&value) {
-                    Decoded::Event(e) => Item::Event(e),
-                    Decoded::Other => continue,
-                    Decoded::Unreadable(why) => Item::Odd(why, value.to_string()),
-                },
-                Err(e) => Item::Odd("it can not be written as JSON", e.to_string()),
-            },
-            Some(Err(Error::JsonDataError { message, contents, .. })) => {
-                broken(message, contents, &items).await
-            }
-            Some(Err(e @ Error::JsonSerdeError { .. })) => Item::Broken(e.to_string(), String::new(), None),
-            Some(Err(e)) => Item::Lost(e.to_string()),
-            None => Item::Lost("the engine closed it".into()),
-        };
-        let end = matches!(item, Item::Broken(..) | Item::Lost(_));
-        if items.send(item).await.is_err() || end {
-            return;
-        }
-    }
-}
-
-/// What the client can not read, our own lenient reading may: then it is an event all the same.
-async fn broken(why: String, contents: String, items: &mpsc::Sender<Item>) -> Item {
-    let value: Value = serde_json::from_str(&contents).unwrap_or_default();
-    let at = moment(&value).map(|(at, _)| at);
-    if let Decoded::Event(e) = decode(&value) {
-        // If nobody listens any more the next send says so.
-        let _ = items.send(Item::Event(e)).await;
-    }
-    Item::Broken(why, contents, at)
-}
-
-/// The ids out of a list whose entries the client could not read in full.
-fn ids_of(e: Error) -> Result<Vec<String>, String> {
-    match e {
-        Error::JsonDataError { contents, message, .. } => {
-            let list: Vec<Value> = serde_json::from_str(&contents).map_err(|_| message)?;
-            Ok(list.iter().filter_map(|c| Some(c.get("Id")?.as_str()?.to_string())).collect())
-        }
-        e => Err(e.to_string()),
-    }
-}
-
-async fn inspect(docker: &Docker, cx: &SourceContext, id: &str) -> Inspected {
-    let asked = cx.clock.now();
-    let value = match docker.inspect_container(id, None::<InspectContainerOptions>).await {
-        Ok(answer) => serde_json::to_value(&answer).map_err(|e| e.to_string()),
-        // A value that this client does not know of: our own reading is lenient.
-        Err(Error::JsonDataError { contents, message, .. }) => {
-            serde_json::from_str(&contents).map_err(|_| message)
-        }
-        Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Inspected::Gone,
-        Err(e) => Err(e.to_string()),
-    };
-    match value.map(|v| facts(&v)) {
-        Ok(Some(mut facts)) => {
-            facts.cgroup = cgroup(&cx.roots, &facts);
-            Inspected::Facts(Box::new(facts), asked)
-        }
-        Ok(None) => Inspected::Failed("the answer has no `Id`".into()),
-        Err(why) => Inspected::Failed(why),
-    }
-}
-
-fn cgroup(roots: &Roots, facts: &Facts) -> Option<String> {
-    kernel::cgroup_of(roots, facts.pid?)
 }

@@ -10,9 +10,9 @@ use linchpin_data::event::{Described, Ready, Removed, RestartsMissed, Started, U
 use linchpin_data::{Fact, Timestamp};
 
 use super::decode::{Action, RuntimeEvent};
-use super::inspect::{Facts, differ};
+use super::inspect::Facts;
 use super::operator::Operator;
-use super::pending::Pending;
+use super::pending::{Pending, Unserved};
 use super::subject::{Identity, identity};
 use crate::resume::Resume;
 use crate::roster::{Change, Container};
@@ -37,6 +37,8 @@ pub enum Why {
     Met,
     /// It was started at this moment of the runtime's.
     Started(Timestamp),
+    /// It ended, says an event of this moment, and the kernel does not say when.
+    Ended(Timestamp),
     /// Its facts may have changed.
     Changed,
 }
@@ -90,7 +92,12 @@ pub(super) struct Tracked {
     pub turned_at: Option<Timestamp>,
     /// The runtime's moment of the last exit that is known.
     pub exit_at: Option<Timestamp>,
+    /// The runtime's counter as last read.
     pub restart_count: Option<u64>,
+    /// Exits known of since: each may have raised it by one, before it was told.
+    pub exits_since_count: u64,
+    /// The counter was read in the present run.
+    pub counted: bool,
     /// A process in it was killed for want of memory since its start.
     pub oom: bool,
     pub operator: Operator,
@@ -115,6 +122,8 @@ pub struct Tracker {
     watch_from: Option<Timestamp>,
     /// What the journal does not know any more and happened up to here was told and removed.
     told_until: Option<Timestamp>,
+    /// When the runtime last was found to answer nobody.
+    pub(super) unserved: Unserved,
     pub(super) outs: Vec<Out>,
 }
 
@@ -141,6 +150,8 @@ impl Tracked {
             turned_at: None,
             exit_at: None,
             restart_count: None,
+            exits_since_count: 0,
+            counted: false,
             oom: false,
             operator: Operator::default(),
             health: None,
@@ -149,6 +160,17 @@ impl Tracked {
             gone: None,
             last_known: now,
         }
+    }
+
+    /// Takes in the runtime's counter; gives how many restarts it counts that are not known of. It falls to 0 when an
+    /// operator acts, which is none.
+    pub fn count(&mut self, read: Option<u64>) -> u64 {
+        let Some(read) = read else { return 0 };
+        let expected = self.restart_count.map(|c| c.saturating_add(self.exits_since_count));
+        self.restart_count = Some(read);
+        self.exits_since_count = 0;
+        self.counted = true;
+        expected.map_or(0, |e| read.saturating_sub(e))
     }
 
     /// The roster's entry as it stands.
@@ -185,9 +207,22 @@ impl Tracker {
             t.exit_at = known.exited_runtime_at.or(known.last_at.filter(|_| !t.running));
             t.start_told = known.started_runtime_at.is_some();
             t.restart_count = known.restart_count;
+            t.exits_since_count = known.exits_since_count;
             tracker.by_id.insert(instance.clone(), t);
         }
         tracker
+    }
+
+    /// The runtime answered nobody from `from` until `to`: what happened to containers then, no client asked for.
+    pub fn unserved(&mut self, from: Timestamp, to: Timestamp) {
+        // A shutdown and the boot after it are one span.
+        let from = if self.unserved.to >= from { self.unserved.from.min(from) } else { from };
+        self.unserved = Unserved { from, to };
+    }
+
+    /// It answers at `at`: a span without an end has one.
+    pub fn served(&mut self, at: Timestamp) {
+        self.unserved.to = self.unserved.to.min(at);
     }
 
     /// The newest moment that the runtime put on an event.
@@ -332,6 +367,7 @@ impl Tracker {
         t.started = None;
         t.start_untold = true;
         t.start_told = false;
+        t.counted = false;
         t.oom = false;
         t.health = None;
         t.paused = false;
@@ -359,7 +395,7 @@ impl Tracker {
         let fact = Started {
             instance: Some(id.to_string()),
             pid: t.pid.map(u64::from),
-            restart_count: t.restart_count,
+            restart_count: t.restart_count.filter(|_| t.counted),
             runtime_at: Some(run_at),
         };
         let subject = t.identity.subject.clone();
@@ -382,10 +418,14 @@ impl Tracker {
         t.running = false;
         t.turned_at = t.turned_at.max(Some(e.at));
         t.exit_at = Some(e.at);
+        t.exits_since_count += 1;
         t.health = None;
         t.paused = false;
         let mut pending = Pending::new(t, e, code, now, exits);
         pending.followed.successor = successor;
+        if pending.wants_finished() {
+            self.outs.push(Out::Inspect(e.id.clone(), Why::Ended(e.at)));
+        }
         t.pending = Some(pending);
         let entry = t.container(&e.id);
         self.outs.push(Out::Roster(Box::new(entry), Change::Exited));
@@ -461,88 +501,5 @@ impl Tracker {
     pub(super) fn tell_removed(&mut self, subject: &Arc<str>, id: &str, stamp: Stamp) {
         let fact = Removed { instance: Some(id.to_string()) };
         self.outs.push(Out::Tell(Told { stamp, after: None, subject: subject.clone(), fact: fact.into() }));
-    }
-
-    /// Takes in what inspect says of a container; none where it is not there any more or could not be asked.
-    pub fn inspected(&mut self, id: &Arc<str>, why: Why, facts: Option<Facts>, now: Stamp, exits: &Exits) {
-        if matches!(why, Why::Started(_)) {
-            self.settle_before_start(id, now, exits);
-        }
-        let Some(facts) = facts else {
-            if let Why::Started(at) = why
-                && self.by_id.get(id).is_some_and(|t| t.run_at == Some(at))
-            {
-                self.put_started(id, false);
-                self.tell_start(id, now);
-            }
-            return;
-        };
-        let t = self
-            .by_id
-            .entry(id.clone())
-            .or_insert_with(|| Tracked::new(facts.identity.clone(), facts.name.clone(), now.at));
-        if t.gone.is_some() {
-            return;
-        }
-        t.name.clone_from(&facts.name);
-        let of_run = facts.running && t.running && t.pending.is_none();
-        let had_pid = t.pid;
-        if of_run {
-            t.pid = facts.pid;
-            t.run_started_at = facts.started_at;
-            t.restart_count = facts.restart_count;
-            t.health = t.health.or(facts.health);
-        } else if why != Why::Met {
-            // It has died again meanwhile: the counter is of the next life already.
-            t.restart_count = t.restart_count.or(facts.restart_count);
-        }
-        let old = std::mem::replace(&mut t.identity, facts.identity.clone());
-        let (renamed, was_told) = (old.subject != facts.identity.subject, t.told.is_some());
-        t.facts = Some(facts);
-        if renamed && was_told {
-            t.told = None;
-            if !self.another(id, &old.subject, false) {
-                self.tell_removed(&old.subject, id, now);
-            }
-        }
-        let Some(t) = self.by_id.get(id) else { return };
-        if let Why::Started(at) = why
-            && t.run_at == Some(at)
-        {
-            let known = had_pid.is_some() && had_pid == t.pid;
-            if t.running {
-                self.put_started(id, known);
-            }
-            self.tell_start(id, now);
-        } else {
-            self.outs.push(Out::Roster(Box::new(t.container(id)), Change::Described));
-        }
-        self.describe(id, now, false);
-    }
-
-    fn put_started(&mut self, id: &Arc<str>, already: bool) {
-        if let Some(t) = self.by_id.get(id) {
-            let change: fn(Container) -> Change = if already { Change::Described } else { Change::Started };
-            self.outs.push(Out::Roster(Box::new(t.container(id)), change));
-        }
-    }
-
-    /// Tells the facts, if they differ from what was told, or in any case. While another container of the same subject
-    /// runs, one that does not run has no say: a re-creation makes the new one first.
-    pub(super) fn describe(&mut self, id: &Arc<str>, now: Stamp, in_any_case: bool) {
-        let Some(t) = self.by_id.get(id) else { return };
-        let Some(facts) = &t.facts else { return };
-        let mut described = facts.described();
-        described.running = Some(t.running);
-        described.pid = t.pid.filter(|_| t.running).map(u64::from);
-        let news = t.told.as_ref().is_none_or(|told| differ(told, &described));
-        if !(news || in_any_case) || (!t.running && self.another(id, &t.identity.subject, true)) {
-            return;
-        }
-        let subject = t.identity.subject.clone();
-        if let Some(t) = self.by_id.get_mut(id) {
-            t.told = Some(described.clone());
-        }
-        self.outs.push(Out::Tell(Told { stamp: now, after: None, subject, fact: described.into() }));
     }
 }

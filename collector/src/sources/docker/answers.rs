@@ -1,0 +1,105 @@
+//! What inspect answers about a container becomes its start's details, its description and the roster's entry. Pure.
+
+use std::sync::Arc;
+
+use linchpin_data::clock::Stamp;
+
+use super::inspect::{Facts, differ};
+use super::tracker::{Out, Told, Tracked, Tracker, Why};
+use crate::roster::{Change, Container};
+use crate::witness::Exits;
+
+impl Tracker {
+    /// Takes in what inspect says of a container; none where it is not there any more or could not be asked.
+    pub fn inspected(&mut self, id: &Arc<str>, why: Why, facts: Option<Facts>, now: Stamp, exits: &Exits) {
+        if matches!(why, Why::Started(_)) {
+            self.settle_before_start(id, now, exits);
+        }
+        if let Why::Ended(at) = why {
+            if let Some(p) = self.by_id.get_mut(id).and_then(|t| t.pending.as_mut()) {
+                p.finished(at, facts.and_then(|f| f.finished_at));
+            }
+            self.settle(now, exits);
+            return;
+        }
+        let Some(facts) = facts else {
+            if let Why::Started(at) = why
+                && self.by_id.get(id).is_some_and(|t| t.run_at == Some(at))
+            {
+                self.put_started(id, false);
+                self.tell_start(id, now);
+            }
+            return;
+        };
+        let t = self
+            .by_id
+            .entry(id.clone())
+            .or_insert_with(|| Tracked::new(facts.identity.clone(), facts.name.clone(), now.at));
+        if t.gone.is_some() {
+            return;
+        }
+        t.name.clone_from(&facts.name);
+        let of_run = facts.running && t.running && t.pending.is_none();
+        let had_pid = t.pid;
+        let mut missed = None;
+        // A run that began after the one that was told is not this one: its own start is still to come.
+        if of_run && t.run_at.is_none_or(|at| facts.started_at.is_none_or(|s| s <= at)) {
+            t.pid = facts.pid;
+            t.run_started_at = facts.started_at;
+            t.health = t.health.or(facts.health);
+            let since = t.exit_at.unwrap_or(t.last_known);
+            missed = Some((t.count(facts.restart_count), since)).filter(|(count, _)| *count > 0);
+        }
+        let old = std::mem::replace(&mut t.identity, facts.identity.clone());
+        let (renamed, was_told) = (old.subject != facts.identity.subject, t.told.is_some());
+        t.facts = Some(facts);
+        if renamed && was_told {
+            t.told = None;
+            if !self.another(id, &old.subject, false) {
+                self.tell_removed(&old.subject, id, now);
+            }
+        }
+        if let Some((count, since)) = missed {
+            self.tell_missed(id, count, since, now);
+        }
+        let Some(t) = self.by_id.get(id) else { return };
+        if let Why::Started(at) = why
+            && t.run_at == Some(at)
+        {
+            let known = had_pid.is_some() && had_pid == t.pid;
+            if t.running {
+                self.put_started(id, known);
+            }
+            self.tell_start(id, now);
+        } else {
+            self.outs.push(Out::Roster(Box::new(t.container(id)), Change::Described));
+        }
+        self.describe(id, now, false);
+    }
+
+    fn put_started(&mut self, id: &Arc<str>, already: bool) {
+        if let Some(t) = self.by_id.get(id) {
+            let change: fn(Container) -> Change = if already { Change::Described } else { Change::Started };
+            self.outs.push(Out::Roster(Box::new(t.container(id)), change));
+        }
+    }
+
+    /// Tells the facts, if they differ from what was told, or in any case. While another container of the same subject
+    /// runs, one that does not run has no say: a re-creation makes the new one first.
+    pub(super) fn describe(&mut self, id: &Arc<str>, now: Stamp, in_any_case: bool) {
+        let Some(t) = self.by_id.get(id) else { return };
+        let Some(facts) = &t.facts else { return };
+        let mut described = facts.described();
+        described.running = Some(t.running);
+        described.pid = t.pid.filter(|_| t.running).map(u64::from);
+        let news = t.told.as_ref().is_none_or(|told| differ(told, &described));
+        if !(news || in_any_case) || (!t.running && self.another(id, &t.identity.subject, true)) {
+            return;
+        }
+        let subject = t.identity.subject.clone();
+        if let Some(t) = self.by_id.get_mut(id) {
+            t.told = Some(described.clone());
+        }
+        self.outs.push(Out::Tell(Told { stamp: now, after: None, subject, fact: described.into() }));
+    }
+}
