@@ -100,7 +100,7 @@ fn write_for_ever(dir: &Path) {
             told = durable;
             say(durable.unwrap());
         }
-        if seq.is_multiple_of(100) {
+        if seq.is_multiple_of(10) {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

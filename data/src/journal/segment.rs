@@ -28,8 +28,10 @@ const LOG_SEGMENT: usize = 256 * 1024;
 /// How long a database that was just closed may stay locked, in milliseconds.
 const UNLOCK_TRIES: u32 = 2_000;
 /// How many values are read before the database is opened anew. sled's cache forgets a page only after thousands of
-/// others were touched, whatever its cap; a long read would take many times the memory of the cap.
+/// others were touched, whatever its cap; a long read would take many times the memory of the cap. Opening takes time in
+/// proportion to the segment, so a large one is read in at most some [`PARTS`] parts.
 const READS: u64 = 4_096;
+const PARTS: u64 = 16;
 
 /// Why a segment did not do what it was asked.
 #[derive(Debug)]
@@ -115,6 +117,7 @@ impl Segment {
     /// after the last.
     pub(super) fn count(&self, after: Option<Key>) -> Result<(u64, Option<Key>), Trouble> {
         let low = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let limit = self.reads_at_once();
         let mut count = 0;
         let mut last = None;
         guarded(|| {
@@ -124,7 +127,7 @@ impl Segment {
                 let key = key.as_ref().try_into();
                 last = Some(key.map_err(|_| Trouble::Damaged("a key of a wrong length".into()))?);
                 count += 1;
-                if count >= READS {
+                if count >= limit {
                     return Ok(());
                 }
             }
@@ -153,7 +156,11 @@ impl Segment {
 
     /// Whether so much was read that it should be closed, to give back memory.
     pub(super) fn is_full(&self) -> bool {
-        self.reads.load(Relaxed) >= READS
+        self.reads.load(Relaxed) >= self.reads_at_once()
+    }
+
+    fn reads_at_once(&self) -> u64 {
+        READS.max(self.lock().count / PARTS)
     }
 
     /// Adds values; one that is there already is replaced.
