@@ -86,10 +86,11 @@ pub fn damage(journal: &Journal, host: &str, clock: &SharedClock) -> Vec<Event> 
     let mut out = Vec::new();
     for d in journal.damage() {
         let detail = format!(
-            "segment {} was damaged ({}); {} events of it could be read, the rest is not observed; it was set aside as {}",
+            "segment {} was damaged ({}); {} events of it could be read, {} are gone; it was set aside as {}",
             d.segment,
             d.reason,
             d.salvaged,
+            d.lost,
             d.set_aside.display()
         );
         let issue = Issue {
@@ -100,6 +101,9 @@ pub fn damage(journal: &Journal, host: &str, clock: &SharedClock) -> Vec<Event> 
             sample: None,
         };
         out.push(Event::new(now.at, host, "host:", issue));
+        if d.lost == 0 {
+            continue;
+        }
         out.push(Event::new(
             d.span.from,
             host,
