@@ -16,6 +16,7 @@ use crate::source::{Roots, Sight, Source, SourceContext, SourceError};
 use crate::witness::{connector, priority};
 
 pub mod diag;
+pub mod http;
 pub mod life;
 pub mod netns;
 pub mod ports;
@@ -75,6 +76,16 @@ fn detail(cx: &SourceContext) -> String {
     }
 }
 
+/// One descriptor for each network namespace: as many as this process may have.
+fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::debug!(%error, "the limit of open files stays; namespaces beyond it are read through /proc");
+    }
+}
+
 #[async_trait]
 impl Source for ReadySource {
     fn name(&self) -> &'static str {
@@ -86,6 +97,7 @@ impl Source for ReadySource {
     }
 
     async fn run(&self, cx: SourceContext) -> Result<(), SourceError> {
+        raise_descriptor_limit();
         let mut changes = cx.roster.subscribe();
         tokio::select! {
             _ = cx.roster.filled(FILLED) => {}
@@ -115,6 +127,9 @@ impl Source for ReadySource {
         if open.await.is_ok() {
             cx.watching("started", detail(&cx)).await;
         }
+        // Ends with this run, however that ends.
+        let mut probes = tokio::task::JoinSet::new();
+        probes.spawn(http::run(cx.clone()));
         let say = |word: Word| {
             // A thread that ended has said why; a full counter means that it is awake.
             let _ = words.send(word);
