@@ -21,6 +21,7 @@ use super::process::{Process, ended_at};
 use super::starts::{Sign, Starts, directory, processes};
 use crate::roster::{Change, Container, Network};
 use crate::source::{SourceContext, SourceError};
+use crate::witness::Exits;
 
 const MS: u64 = 1_000_000;
 /// What woke us: the source itself, the cgroup directories, or a namespace of that number.
@@ -58,9 +59,18 @@ struct Entry {
     main: Option<Process>,
     /// Its cgroup's directory.
     directory: Option<std::path::PathBuf>,
+    /// Who held each port at the last look: the sockets, and the processes that had them open.
+    holders: BTreeMap<u16, Holders>,
     came: u64,
     /// When to look next, in boot time.
     next: u64,
+}
+
+/// The sockets that listen on a port, by inode, and the processes that hold them.
+#[derive(Default)]
+struct Holders {
+    sockets: BTreeSet<u64>,
+    processes: Vec<Process>,
 }
 
 /// A network namespace that is watched.
@@ -91,6 +101,53 @@ pub struct Watch {
     buffer: Vec<u8>,
     /// Why namespaces can not be entered, once that was met and told.
     refused: bool,
+}
+
+/// Notes who holds each port now. Gives back the holders before, of the ports of which none of the sockets is left. `pids`
+/// are looked through only where sockets changed.
+fn held(
+    proc: &std::path::Path,
+    holders: &mut BTreeMap<u16, Holders>,
+    listeners: &[Listener],
+    pids: impl FnOnce() -> Vec<u32>,
+) -> BTreeMap<u16, Holders> {
+    let mut now: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
+    for l in listeners {
+        now.entry(l.port).or_default().insert(l.inode);
+    }
+    let changed: Vec<u16> = now
+        .iter()
+        .filter(|(p, s)| holders.get(p).is_none_or(|h| h.sockets != **s))
+        .map(|(p, _)| *p)
+        .collect();
+    let mut replaced = BTreeMap::new();
+    if changed.is_empty() {
+        return replaced;
+    }
+    let owners: Vec<_> = pids().into_iter().map(|pid| (pid, sockets_of(proc, &[pid]))).collect();
+    for port in changed {
+        let sockets = now.remove(&port).unwrap_or_default();
+        let holds =
+            |(_, has): &&(u32, std::collections::HashSet<u64>)| sockets.iter().any(|s| has.contains(s));
+        let processes =
+            owners.iter().filter(holds).filter_map(|(pid, _)| Process::read(proc, *pid)).collect();
+        let old = holders.remove(&port);
+        if let Some(old) = old.filter(|o| o.sockets.is_disjoint(&sockets)) {
+            replaced.insert(port, old);
+        }
+        holders.insert(port, Holders { sockets, processes });
+    }
+    replaced
+}
+
+/// When the old holders of a port had all ended and when the first of the new ones began, if that came after: then nobody
+/// held the port in between. A new process that began before (a handover without a gap) gives `None`.
+fn succeeded(exits: &Exits, old: &Holders, new: Option<&Holders>) -> Option<(u64, u64)> {
+    let ends: Option<Vec<u64>> =
+        old.processes.iter().map(|p| exits.get(p.pid, p.started).map(|e| e.boot_ns)).collect();
+    let (ended, began) = (ends?.into_iter().max()?, new?.processes.iter().map(|p| p.started).min()?);
+    // A start is known to the tick of 10 ms, never late.
+    (began.saturating_add(10 * MS) > ended).then_some((ended, began.max(ended)))
 }
 
 fn lost(what: &str, e: &dyn std::fmt::Display) -> SourceError {
@@ -259,7 +316,15 @@ impl Watch {
         } else {
             Life::started(start)
         };
-        let entry = Entry { life, key: None, main: Some(main), directory, came: now.boot_ns, next: 0 };
+        let entry = Entry {
+            life,
+            key: None,
+            main: Some(main),
+            directory,
+            holders: BTreeMap::new(),
+            came: now.boot_ns,
+            next: 0,
+        };
         self.lives.insert(c.id.clone(), entry);
         self.enter(&c.id, key, main.pid)
     }
@@ -351,6 +416,7 @@ impl Watch {
                         life,
                         key: None,
                         main: None,
+                        holders: BTreeMap::new(),
                         directory: Some(directory),
                         came: now.boot_ns,
                         next: 0,
@@ -419,15 +485,32 @@ impl Watch {
         if e.key.is_none() && e.main.is_none() {
             return Ok(());
         }
-        let looked = if e.next <= now.boot_ns { Some(self.ports_of(id)) } else { None };
+        let looked = if e.next <= now.boot_ns { Some(self.listeners_of(id)) } else { None };
         let (reply, subject) = (self.cx.clock.now(), self.cx.roster.get(id).map(|c| c.subject));
         let Some(e) = self.lives.get_mut(id) else { return Ok(()) };
         let space = e.key.and_then(|k| self.spaces.get(&k));
         let hears = space.and_then(|s| s.diag.as_ref()).is_some_and(Diag::hears);
         match looked {
-            Some(Ok(ports)) => {
+            Some(Ok(listeners)) => {
                 let nothing = BTreeMap::new();
-                e.life.look(&ports, now, reply, space.map_or(&nothing, |s| &s.closed));
+                let ports: Ports = listeners.iter().map(|l| l.port).collect();
+                let closed = space.map_or(&nothing, |s| &s.closed);
+                let pids = e.directory.as_deref().map(processes);
+                let holders = held(&self.cx.roots.proc, &mut e.holders, &listeners, || {
+                    pids.unwrap_or_else(|| e.main.iter().map(|m| m.pid).collect())
+                });
+                for (port, old) in &holders {
+                    // Closed and open again before we could look: so it was, if its holders ended before the new ones began.
+                    if closed.contains_key(port)
+                        && let Some((ended, began)) = succeeded(&self.cx.exits, old, e.holders.get(port))
+                        && ended < reply.boot_ns
+                    {
+                        let (ended, began) = (self.cx.stamp_of_boot(ended), self.cx.stamp_of_boot(began));
+                        let without: Ports = ports.iter().filter(|p| *p != port).copied().collect();
+                        e.life.look(&without, began, began, &BTreeMap::from([(*port, ended)]));
+                    }
+                }
+                e.life.look(&ports, now, reply, closed);
                 let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
                 let known = subject.as_ref().and_then(|s| learned.get(s)).cloned();
                 // Without its name it is not known what it should listen on: judged once the runtime told.
@@ -468,9 +551,9 @@ impl Watch {
         }
     }
 
-    /// The ports on which a container listens now.
-    fn ports_of(&mut self, id: &str) -> io::Result<Ports> {
-        let Some(e) = self.lives.get(id) else { return Ok(Ports::new()) };
+    /// The sockets on which a container listens now.
+    fn listeners_of(&mut self, id: &str) -> io::Result<Vec<Listener>> {
+        let Some(e) = self.lives.get(id) else { return Ok(Vec::new()) };
         let proc = &self.cx.roots.proc;
         let mut space = e.key.and_then(|k| self.spaces.get_mut(&k));
         let shared = e.key == Some(self.host)
@@ -511,10 +594,10 @@ impl Watch {
         };
         let own = listeners.into_iter().filter(Listener::is_own);
         if !shared {
-            return Ok(own.map(|l| l.port).collect());
+            return Ok(own.collect());
         }
         let sockets = sockets_of(proc, &pids());
-        Ok(own.filter(|l| sockets.contains(&l.inode)).map(|l| l.port).collect())
+        Ok(own.filter(|l| sockets.contains(&l.inode)).collect())
     }
 
     /// At the end nothing that is held is lost.
@@ -573,5 +656,50 @@ impl Watch {
         };
         event.after = seen.polled.then_some(seen.after.at);
         event
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::witness::Exit;
+
+    fn holders(sockets: &[u64], processes: &[(u32, u64)]) -> Holders {
+        let processes = processes.iter().map(|(pid, ms)| Process { pid: *pid, started: ms * MS }).collect();
+        Holders { sockets: sockets.iter().copied().collect(), processes }
+    }
+
+    #[test]
+    fn a_gap_that_nobody_looked_into_is_told_from_a_handover() {
+        let exits = Exits::default();
+        let old = holders(&[1], &[(10, 1_000)]);
+        let new = |ms| holders(&[2], &[(11, ms)]);
+        assert_eq!(succeeded(&exits, &old, Some(&new(5_020))), None, "the old holder lives");
+        exits.record(Exit { pid: 10, boot_ns: 5_000 * MS, code: Some(1), signal: None });
+        assert_eq!(succeeded(&exits, &old, Some(&new(5_020))), Some((5_000 * MS, 5_020 * MS)));
+        assert_eq!(
+            succeeded(&exits, &old, Some(&new(4_995))),
+            Some((5_000 * MS, 5_000 * MS)),
+            "within a tick"
+        );
+        assert_eq!(succeeded(&exits, &old, Some(&new(4_900))), None, "handed over");
+        assert_eq!(succeeded(&exits, &old, Some(&holders(&[2], &[]))), None, "nobody knows who");
+        assert_eq!(succeeded(&exits, &old, None), None);
+        assert_eq!(succeeded(&exits, &holders(&[1], &[]), Some(&new(5_020))), None);
+    }
+
+    #[test]
+    fn holders_are_replaced_only_when_all_their_sockets_went() {
+        let root = tempfile::tempdir().unwrap();
+        let listen = |inode| Listener { address: "0.0.0.0".parse().unwrap(), port: 80, inode };
+        let mut known = BTreeMap::new();
+        assert!(held(root.path(), &mut known, &[listen(1), listen(2)], Vec::new).is_empty());
+        assert!(held(root.path(), &mut known, &[listen(2), listen(3)], Vec::new).is_empty());
+        assert!(
+            held(root.path(), &mut known, &[listen(2), listen(3)], || unreachable!("nothing changed"))
+                .is_empty()
+        );
+        let replaced = held(root.path(), &mut known, &[listen(4)], Vec::new);
+        assert_eq!(replaced[&80].sockets, BTreeSet::from([2, 3]));
     }
 }
