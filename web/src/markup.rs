@@ -35,7 +35,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// The longest name that is shown, in characters.
-pub const NAME_MAX: usize = 96;
+pub const NAME_MAX: usize = 64;
 /// The longest sentence or value taken from an event that is shown, in characters.
 pub const TEXT_MAX: usize = 600;
 

@@ -23,7 +23,7 @@ fn span(window: &Window) -> Span {
 /// "9 Aug 2026, 06:00 to 09:00 UTC, watched for 3 h of 3 h".
 fn window_words(window: &Window) -> Html {
     let (Some(from), Some(to)) = (window.from, window.to) else {
-        return Html("Nothing was observed yet.".into());
+        return Html("No window yet: it begins with the first event.".into());
     };
     let whole = to.seconds_since(from).max(0.0);
     let seen = if window.observed_seconds >= whole * 0.9999 {

@@ -188,13 +188,6 @@ pub fn utc_seconds(t: Timestamp) -> String {
     t.to_utc().format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// `06:05:03` or, with the day, `9 Aug 06:05`.
-#[must_use]
-pub fn axis_label(t: Timestamp, with_day: bool) -> String {
-    let form = if with_day { "%-d %b %H:%M" } else { "%H:%M:%S" };
-    t.to_utc().format(form).to_string()
-}
-
 /// How much of a moment is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {

@@ -85,13 +85,27 @@ fn down_now_is_said_first() {
         p.state = "down".into();
         p.last_down_at = Some("2026-08-09T08:59:48Z".parse().unwrap());
     }));
-    assert!(html.contains("is down since 12 s and burns its error budget"), "{html}");
+    assert!(html.contains("has been down for 12 s and burns its error budget"), "{html}");
     let html = overview(&only(|p| {
         p.state = "down".into();
         p.last_down_at = Some("2026-08-09T08:59:48Z".parse().unwrap());
         p.budget.burn_rate = Some(0.2);
     }));
-    assert!(html.contains("is down since 12 s.") && html.contains("verdict bad"), "{html}");
+    assert!(html.contains("has been down for 12 s.") && html.contains("verdict bad"), "{html}");
+}
+
+#[test]
+fn what_burns_too_fast_stands_before_what_many_share() {
+    let mut r = report();
+    for p in &mut r.processes {
+        let shared = p.subject == "docker:proxy";
+        p.budget.burn_rate = Some(if shared { 0.9 } else { 3.0 });
+        p.state = if shared { "down".into() } else { "up".into() };
+    }
+    let html = overview(&r);
+    let h1 = html.split("<h1").nth(1).and_then(|h| h.split("</h1>").next()).unwrap();
+    assert!(!h1.contains("proxy") && h1.contains("3.0 times too fast"), "{h1}");
+    assert!(html.contains("Down now: proxy for"), "{html}");
 }
 
 #[test]

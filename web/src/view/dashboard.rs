@@ -1,5 +1,7 @@
 //! The overview: the verdict, a ruler a process, the figures, how sure, and what was not seen.
 
+use std::cmp::Ordering;
+
 use askama::Template;
 use linchpin_analyzer::data::Timestamp;
 use linchpin_analyzer::report::{Process, Report};
@@ -120,11 +122,17 @@ fn weight(p: &Process) -> f64 {
     p.budget.burn_rate.unwrap_or(0.0) * p.hostnames.len().max(1) as f64
 }
 
+fn too_fast(p: &Process) -> bool {
+    p.budget.burn_rate.is_some_and(|b| b > 1.0)
+}
+
 /// The overview of a report.
 #[must_use]
 pub fn dashboard(report: &Report, now: Timestamp, frame: Frame, query: String) -> Dashboard {
     let mut order: Vec<&Process> = report.processes.iter().collect();
-    order.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    order.sort_by(|a, b| {
+        (too_fast(b), weight(b)).partial_cmp(&(too_fast(a), weight(a))).unwrap_or(Ordering::Equal)
+    });
     let (headline, tone) = headline(report, &order, now);
     let hosts = report.processes.iter().any(|p| Some(&p.host) != report.processes.first().map(|f| &f.host));
     let gaps = gap_rows(&report.window.gaps);
@@ -133,7 +141,7 @@ pub fn dashboard(report: &Report, now: Timestamp, frame: Frame, query: String) -
         frame,
         headline,
         tone,
-        follow: follow(&order),
+        follow: follow(&order, now),
         window: window_words(&report.window),
         axis: svg::ruler_axis(),
         rulers: order.iter().take(pictured).map(|p| ruler_row(p, &query)).collect(),
@@ -165,7 +173,7 @@ fn headline(report: &Report, order: &[&Process], now: Timestamp) -> (Html, &'sta
         Some(burn) if burn > 1.0 => {
             let fast = format!("burns its error budget {} times too fast", words::burn(burn));
             let text = match down.iter().find(|p| p.subject == worst.subject && p.host == worst.host) {
-                Some(p) => format!("{name}{shared} is down{} and {fast}.", down_since(p, now)),
+                Some(p) => format!("{name}{shared} has been down{} and {fast}.", down_since(p, now)),
                 None => format!("{name}{shared} {fast}."),
             };
             (Html(text), "bad")
@@ -174,9 +182,9 @@ fn headline(report: &Report, order: &[&Process], now: Timestamp) -> (Html, &'sta
             let first = strong(&plain_subject(&down[0].subject));
             let more = match down.len() {
                 1 => String::new(),
-                n => format!(", and so {} {} more", if n == 2 { "is" } else { "are" }, n - 1),
+                n => format!(", and {} more {} down", n - 1, if n == 2 { "is" } else { "are" }),
             };
-            (Html(format!("{first} is down{}{more}.", down_since(down[0], now))), "bad")
+            (Html(format!("{first} has been down{}{more}.", down_since(down[0], now))), "bad")
         }
         Some(burn) if burn > 0.0 => (
             Html(format!(
@@ -195,10 +203,10 @@ fn share(burn: f64) -> String {
 }
 
 fn down_since(p: &Process, now: Timestamp) -> String {
-    p.last_down_at.map_or(String::new(), |t| format!(" since {}", words::duration(since(now, t))))
+    p.last_down_at.map_or(String::new(), |t| format!(" for {}", words::duration(since(now, t))))
 }
 
-fn follow(order: &[&Process]) -> Vec<Html> {
+fn follow(order: &[&Process], now: Timestamp) -> Vec<Html> {
     let mut out = Vec::new();
     let Some(worst) = order.first().filter(|p| p.budget.burn_rate.is_some_and(|b| b > 1.0)) else {
         return out;
@@ -215,6 +223,16 @@ fn follow(order: &[&Process]) -> Vec<Html> {
             words::days(worst.budget.window_days),
             words::duration(days * 86_400.0)
         )));
+    }
+    let down: Vec<String> = order
+        .iter()
+        .skip(1)
+        .filter(|p| p.state == "down")
+        .map(|p| format!("{}{}", escape(&plain_subject(&p.subject)), down_since(p, now)))
+        .collect();
+    if !down.is_empty() {
+        let more = if down.len() > 3 { format!(", and {} more", down.len() - 3) } else { String::new() };
+        out.push(Html(format!("Down now: {}{more}.", down[..down.len().min(3)].join(", "))));
     }
     let others: Vec<String> = order
         .iter()
@@ -247,16 +265,17 @@ pub(super) fn cost_sentence(p: &Process) -> String {
         return format!("{what}{median} were told of; nothing was watched, so no ceiling can be given.");
     };
     let observed = words::duration(p.observed_seconds);
+    let (hold, leave) = if p.restarts + p.outages == 1 { ("holds", "leaves") } else { ("hold", "leave") };
     if ceiling < p.budget.target {
         let more = if p.downtime_lower_bound { " or less" } else { "" };
         format!(
-            "{what}{median} in {observed} hold it at <strong>{}</strong>{more} at best, whatever stands behind it: short of its target of {}.",
+            "{what}{median} in {observed} {hold} it at <strong>{}</strong>{more} at best, whatever stands behind it: short of its target of {}.",
             words::availability(ceiling),
             words::target(p.budget.target)
         )
     } else {
         format!(
-            "{what}{median} in {observed} leave it at {} at best: its target of {} can be reached.",
+            "{what}{median} in {observed} {leave} it at {} at best: its target of {} can be reached.",
             words::availability(ceiling),
             words::target(p.budget.target)
         )

@@ -230,7 +230,7 @@ pub fn process(d: &ProcessDetail, lanes: &[Lane], now: Timestamp, frame: Frame, 
 fn headline(p: &Process, now: Timestamp) -> (Html, &'static str) {
     let name = strong(&plain_subject(&p.subject));
     let down = if p.state == "down" {
-        p.last_down_at.map(|t| format!("is down since {}", words::duration(since(now, t))))
+        p.last_down_at.map(|t| format!("has been down for {}", words::duration(since(now, t))))
     } else {
         None
     };
@@ -269,16 +269,22 @@ fn follow(p: &Process) -> Vec<Html> {
             words::duration(days * 86_400.0)
         )));
     }
-    let total: u64 = p.causes.values().fold(0, |a, b| a.saturating_add(*b));
-    if let Some((cause, n)) = p.causes.iter().max_by_key(|c| *c.1) {
-        let cause = markup::escape(&visible(cause, 60));
-        out.push(Html(match total {
-            1 => format!("Its cause: {cause}."),
-            _ if *n == total => format!("All {} have one cause: {cause}.", words::count(total)),
-            _ => {
-                format!("{} of {} times down have the cause {cause}.", words::count(*n), words::count(total))
-            }
-        }));
+    let mut causes: Vec<(&String, &u64)> = p.causes.iter().collect();
+    causes.sort_by(|a, b| b.1.cmp(a.1));
+    let word = |c: &str| markup::escape(&visible(c, 60));
+    match causes.as_slice() {
+        [] => {}
+        [(cause, 1)] => out.push(Html(format!("Its cause: {}.", word(cause)))),
+        [(cause, n)] => out.push(Html(format!("All {} have one cause: {}.", words::count(**n), word(cause)))),
+        many => {
+            let told: Vec<String> =
+                many.iter().take(5).map(|(c, n)| format!("{} {}", words::count(**n), word(c))).collect();
+            out.push(Html(format!(
+                "Causes: {}{}.",
+                told.join(", "),
+                if many.len() > 5 { ", …" } else { "" }
+            )));
+        }
     }
     // A trend is told only where its interval leaves no doubt of its direction.
     let sure = p.trend.filter(|t| t.factor_per_hour_ci[0] > 1.0 || t.factor_per_hour_ci[1] < 1.0);
