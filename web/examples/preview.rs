@@ -5,7 +5,7 @@
 use std::io::BufReader;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use linchpin_analyzer::Objective;
@@ -14,7 +14,14 @@ use linchpin_analyzer::data::{Event, EventId, Timestamp, jsonl};
 use linchpin_analyzer::ledger::Ledger;
 use linchpin_web::App;
 
-struct Recording(Vec<Event>);
+#[derive(Clone)]
+struct Recording(Arc<RwLock<Vec<Event>>>);
+
+impl Recording {
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Event>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Archive for Recording {
     fn events(
@@ -23,7 +30,7 @@ impl Archive for Recording {
         to: Timestamp,
         each: &mut dyn FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        for e in self.0.iter().filter(|e| from <= e.at && e.at < to) {
+        for e in self.read().iter().filter(|e| from <= e.at && e.at < to) {
             if each(e).is_break() {
                 break;
             }
@@ -32,12 +39,13 @@ impl Archive for Recording {
     }
 
     fn event(&self, id: EventId) -> Result<Option<Event>, String> {
-        Ok(self.0.iter().find(|e| e.id() == id).cloned())
+        Ok(self.read().iter().find(|e| e.id() == id).cloned())
     }
 }
 
 /// Folds `live` one by one, and tells of each.
 async fn follow(
+    archive: Recording,
     live: Vec<Event>,
     pause: Duration,
     now: Arc<AtomicI64>,
@@ -49,6 +57,7 @@ async fn follow(
         now.store(e.at.0, Ordering::Relaxed);
         if let Ok(mut l) = ledger.write() {
             l.fold(&e);
+            archive.0.write().unwrap_or_else(PoisonError::into_inner).push(e);
             folded.send_replace(l.events_folded());
         }
     }
@@ -77,12 +86,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let now = Arc::new(AtomicI64::new(events.last().map_or(0, |e| e.at.0)));
     let (folded, changes) = tokio::sync::watch::channel(ledger.events_folded());
     let ledger = Arc::new(RwLock::new(ledger));
-    tokio::spawn(follow(live, Duration::from_millis(play.unwrap_or(0)), now.clone(), ledger.clone(), folded));
+    let archive = Recording(Arc::new(RwLock::new(events)));
+    tokio::spawn(follow(
+        archive.clone(),
+        live,
+        Duration::from_millis(play.unwrap_or(0)),
+        now.clone(),
+        ledger.clone(),
+        folded,
+    ));
     let app = App {
         ledger,
         changes,
         now: Arc::new(move || (Timestamp(now.load(Ordering::Relaxed)), 0)),
-        archive: Arc::new(Recording(events)),
+        archive: Arc::new(archive),
         doctor: Arc::new(|| {
             serde_json::json!([
                 {"source": "docker", "sees": "containers: starts, exits, what an operator asked for", "sight": {"status": "works", "detail": "Docker 28.5 at /var/run/docker.sock, API 1.51"}},

@@ -100,7 +100,8 @@ pub fn subject(text: &str) -> Html {
         Some((scheme, rest)) if !rest.is_empty() && scheme.len() <= 16 => Html(format!(
             "<bdi class=\"subject\"><span class=\"scheme\">{}:</span>{}</bdi>",
             escape(&visible(scheme, 16)),
-            escape(&visible(rest, NAME_MAX))
+            // A long name breaks where it is made of parts.
+            escape(&visible(rest, NAME_MAX)).replace('/', "/<wbr>")
         )),
         _ => name(text),
     }

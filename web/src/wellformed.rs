@@ -2,7 +2,7 @@
 //! no inline script, style or handler (the content policy would refuse them).
 
 /// Elements of HTML that have no end tag.
-const VOID: [&str; 6] = ["br", "hr", "input", "link", "meta", "img"];
+const VOID: [&str; 7] = ["br", "wbr", "hr", "input", "link", "meta", "img"];
 
 /// Checks a page (`xml` false) or a fragment of SVG (`xml` true).
 ///

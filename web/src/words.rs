@@ -87,7 +87,7 @@ pub fn duration(seconds: f64) -> String {
         (s, "s")
     } else if s < 99.95 * 60.0 {
         (s / 60.0, "min")
-    } else if s < 48.0 * 3600.0 {
+    } else if s < 36.0 * 3600.0 {
         (s / 3600.0, "h")
     } else {
         (s / 86_400.0, "days")
@@ -254,6 +254,8 @@ mod tests {
             (441.6, "7.4 min"),
             (2592.0, "43.2 min"),
             (11_520.0, "3.2 h"),
+            (86_400.0, "24 h"),
+            (166_680.0, "1.9 days"),
             (509_760.0, "5.9 days"),
             (f64::INFINITY, "unknown"),
         ] {

@@ -158,6 +158,7 @@ pub fn axis(window: Span) -> Html {
     let mut b = String::new();
     let first = window.from.0.div_euclid(step_ns).saturating_add(1).saturating_mul(step_ns);
     let ticks = (0..8_i64).map(|i| Timestamp(first.saturating_add(step_ns.saturating_mul(i))));
+    let mut zone = " UTC";
     for (i, t) in ticks.take_while(|t| *t < window.to).enumerate() {
         let share = t.seconds_since(window.from) / length;
         let x = pct(share);
@@ -174,7 +175,11 @@ pub fn axis(window: Span) -> Html {
             _ => "%H:%M",
         };
         let label = t.to_utc().format(form);
-        let _ = write!(b, "<text class=\"{class}\" x=\"{x}\" y=\"18\" text-anchor=\"middle\">{label}</text>");
+        let _ = write!(
+            b,
+            "<text class=\"{class}\" x=\"{x}\" y=\"18\" text-anchor=\"middle\">{label}{zone}</text>"
+        );
+        zone = "";
     }
     let desc = format!("From {} to {}.", words::utc_seconds(window.from), words::utc_seconds(window.to));
     figure("time-axis", 22, "Time axis, UTC", &desc, &b)
@@ -213,7 +218,7 @@ mod tests {
             crate::wellformed::check(&svg, true).unwrap();
             assert!(svg.matches("<text").count() <= 7, "{svg}");
         }
-        assert!(axis(Span::new(t(7), t(10_807))).0.contains(">00:30<"));
+        assert!(axis(Span::new(t(7), t(10_807))).0.contains(">00:30 UTC<"));
         crate::wellformed::check(&axis(Span::new(Timestamp::MIN, Timestamp::MAX)).0, true).unwrap();
         crate::wellformed::check(&axis(Span::new(Timestamp(i64::MAX - 5), Timestamp::MAX)).0, true).unwrap();
     }

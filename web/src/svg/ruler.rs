@@ -22,7 +22,7 @@ pub struct Ruler {
 const NINES: [(f64, &str); 5] =
     [(0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")];
 /// Room at both ends for what lies beyond the scale.
-const MARGIN: f64 = 0.035;
+const MARGIN: f64 = 0.06;
 
 /// Where an availability lies on the ruler, 0 (90 % and worse) to 1 (99.999 % and better).
 #[must_use]

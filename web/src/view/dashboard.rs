@@ -63,7 +63,7 @@ pub struct RulerRow {
     pub svg: Html,
     /// The ceiling as text.
     pub ceiling: String,
-    /// `over`, `within` or `unknown`.
+    /// Class for its standing.
     pub class: &'static str,
 }
 
@@ -101,7 +101,7 @@ pub struct Row {
     pub target: String,
     /// Burn rate.
     pub burn: String,
-    /// `over`, `within` or `unknown`.
+    /// Class for its standing.
     pub class: &'static str,
     /// Hostnames served, as a count.
     pub serves: String,
@@ -282,11 +282,13 @@ pub(super) fn cost_sentence(p: &Process) -> String {
     }
 }
 
-/// How a process stands to its target.
+/// How a process stands to its target: `over`, `within`, `calm` (no downtime at all) or `unknown`.
 pub(super) fn standing(p: &Process) -> &'static str {
     match p.ceiling {
         None => "unknown",
         Some(c) if c < p.budget.target => "over",
+        // What never went down needs no colour.
+        Some(c) if c >= 1.0 => "calm",
         Some(_) => "within",
     }
 }
