@@ -128,6 +128,10 @@ fn of_exit(case: Case<'_>, fact: &Fact, exit: &Exit, notes: &mut Notes) -> Verdi
         notes.add(fact, "host", || format!("the host booted {} later", sentence::lag(fact.axis, boot)));
         return not("host reboot");
     }
+    if exit.action.as_deref() == Some("runtime") {
+        notes.add(fact, source, || format!("{source} itself ended it, when it shut down or booted"));
+        return not("runtime restart");
+    }
     if runtime_lost(case, fact, exit) {
         notes.add(fact, source, || {
             format!("the watch of {source} was lost around this exit: the runtime itself went away")

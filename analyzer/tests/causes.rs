@@ -209,4 +209,10 @@ fn the_runtime_went_away() {
     assert_eq!(of(&scene("137", agent, 50.0)), ("signal".into(), true));
     // Long before.
     assert_eq!(of(&scene("137", "", 20.0)), ("signal".into(), true));
+    // The runtime says so itself.
+    cause(
+        "10 docker:a exited instance=i1 exit_code=137 by_operator=false action=runtime",
+        "runtime restart",
+        &["docker itself ended it"],
+    );
 }
