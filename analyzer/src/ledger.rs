@@ -9,6 +9,7 @@ use linchpin_data::{Event, Span, Timestamp, Windows};
 
 use crate::fact::hash;
 use crate::host::Host;
+use crate::link::pairs::{self, Party};
 use crate::process::Subjected;
 use crate::report::{Gap, Lane, Objective, ProcessDetail, Query, Report, Window};
 use crate::view::{View, source_of};
@@ -90,13 +91,26 @@ impl Ledger {
     pub fn report(&self, q: Query) -> Report {
         let seen = self.look(q);
         let mut processes = Vec::new();
+        let (mut links, mut links_untold) = (Vec::new(), 0);
         for (name, host, view) in &seen.hosts {
+            let mut parties = Vec::new();
             for (subject, s) in host.subjects.iter().filter(|(_, s)| s.is_process()) {
                 let subjected = Subjected::new(view, subject, s, self.objective);
                 if subjected.concerns() {
-                    processes.push(subjected.process(name, &host.timeline));
+                    let process = subjected.process(name, &host.timeline);
+                    parties.push(Party {
+                        name: subject.to_string(),
+                        service: process.service.clone(),
+                        observed: subjected.observed().clone(),
+                        onsets: subjected.onsets(),
+                        deaths: subjected.deaths(),
+                    });
+                    processes.push(process);
                 }
             }
+            let (told, more) = pairs::links(name, &parties);
+            links.extend(told);
+            links_untold += more;
         }
         // Burn, and within equal burn (or none) the name.
         processes.sort_by(|a, b| {
@@ -105,10 +119,11 @@ impl Ledger {
         });
         Report {
             processes,
-            links: Vec::new(),
+            links,
+            links_untold,
             redundancy: Vec::new(),
             findings: Vec::new(),
-            not_computed: ["links", "redundancy", "findings"].map(String::from).to_vec(),
+            not_computed: ["redundancy", "findings"].map(String::from).to_vec(),
             hosts: seen.hosts.iter().map(|(name, h, v)| h.report(name, v)).collect(),
             sources: seen.hosts.iter().flat_map(|(name, h, v)| h.coverage(name, v)).collect(),
             issues: seen.hosts.iter().flat_map(|(name, h, _)| h.issues(name)).collect(),

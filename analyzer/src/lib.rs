@@ -13,6 +13,7 @@ mod fact;
 mod host;
 mod kills;
 pub mod ledger;
+pub mod link;
 mod observed;
 mod process;
 pub mod rate;

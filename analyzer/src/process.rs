@@ -152,6 +152,37 @@ impl<'a> Subjected<'a> {
         }
     }
 
+    /// When its restarts could be seen, within the window.
+    #[must_use]
+    pub fn observed(&self) -> &Windows {
+        &self.observed
+    }
+
+    /// When its restarts began, in observed time, sorted; those that an operator asked for left out.
+    #[must_use]
+    pub fn onsets(&self) -> Vec<Timestamp> {
+        let own = self.downs.iter().filter(|d| d.counted && !d.verdict.by_operator);
+        own.filter_map(|d| d.down.exit).map(|i| self.subject.axis(i)).collect()
+    }
+
+    /// Every death in the window, sorted, and whether an operator asked for it: exits, at the earlier of exit and kernel kill, and
+    /// kills that ended no container.
+    #[must_use]
+    pub fn deaths(&self) -> Vec<(Timestamp, bool)> {
+        let w = self.view.window;
+        let inside = |t: Timestamp| w.contains(t) || (self.view.closed && t == w.to);
+        let exits = self.downs.iter().filter_map(|d| {
+            let exit = self.subject.axis(d.down.exit?);
+            let kill = self.kills.of_down(d.index).map(|k| self.subject.axis(k.fact)).min();
+            Some((kill.map_or(exit, |k| k.min(exit)), d.verdict.by_operator))
+        });
+        let children = self.kills.witnesses.iter().filter(|k| k.down.is_none() && k.count > 0);
+        let children = children.map(|k| (self.subject.axis(k.fact), false));
+        let mut all: Vec<_> = exits.chain(children).filter(|(t, _)| inside(*t)).collect();
+        all.sort_unstable();
+        all
+    }
+
     fn count(&self, which: impl Fn(&Judged<'_>) -> bool) -> u64 {
         self.downs.iter().filter(|d| d.counted && which(d)).count() as u64
     }

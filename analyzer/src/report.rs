@@ -46,8 +46,11 @@ pub struct Report {
     pub window: Window,
     /// Every subject that is or was a process, worst (largest share of budget burnt) first.
     pub processes: Vec<Process>,
-    /// Which deaths caused which restarts.
-    pub links: Vec<serde_json::Value>,
+    /// Which deaths caused which restarts, strongest first.
+    pub links: Vec<crate::link::pairs::Link>,
+    /// Pairs beyond those told, all weaker.
+    #[serde(default)]
+    pub links_untold: u64,
     /// What replication is worth.
     pub redundancy: Vec<serde_json::Value>,
     /// What the audit rules found.
