@@ -51,7 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "collector",
         &[
             "async-trait", "bollard", "cgroups-rs", "chrono", "futures-util", "inotify", "libc", "linchpin-data",
-            "netlink-packet-core", "netlink-packet-sock-diag", "netlink-sys", "nix", "procfs", "serde", "serde_json",
+            "netlink-sys", "nix", "procfs", "serde", "serde_json",
             "thiserror", "tokio", "tracing",
         ],
     ),
