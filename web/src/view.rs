@@ -3,10 +3,12 @@
 
 pub mod ceiling;
 pub mod dashboard;
+pub mod episode;
 pub mod event;
 pub mod frame;
 pub mod process;
 pub mod sources;
+pub mod timeline;
 
 use linchpin_analyzer::data::{Span, Timestamp};
 use linchpin_analyzer::report::{Gap, Window};

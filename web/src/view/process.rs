@@ -2,22 +2,22 @@
 
 use askama::Template;
 use linchpin_analyzer::ProcessDetail;
-use linchpin_analyzer::data::{Span, Timestamp};
-use linchpin_analyzer::report::{Episode, Evidence, Lane, Process};
+use linchpin_analyzer::data::Timestamp;
+use linchpin_analyzer::report::{Lane, Process};
 
 use super::dashboard::{cost_sentence, standing};
+use super::episode::{EpisodeRow, episode};
 use super::frame::Frame;
+use super::timeline::{LaneRow, lane_rows, spending};
 use super::{Gaps, gap_rows, interval, since, span, state_word, strong, window_words};
 use crate::markup::{self, Html, TEXT_MAX, plain_subject, visible};
-use crate::svg::{self, BudgetLine, Cause, LanePicture, Ruler};
+use crate::svg::{self, Cause, Ruler};
 use crate::words::{self, Shown};
 
 /// Episodes shown at once.
 const NEWEST: usize = 15;
 /// Episodes on the page, the older of them folded away; more are counted and stand in the JSON.
 const EPISODES: usize = 200;
-/// Lanes of other processes beside its own.
-const OTHERS: usize = 7;
 
 /// The process's page.
 #[derive(Template)]
@@ -89,20 +89,6 @@ pub struct ProcessPage {
     pub events: String,
 }
 
-/// One lane.
-pub struct LaneRow {
-    /// The subject.
-    pub name: Html,
-    /// Its page.
-    pub href: Option<String>,
-    /// Whether it is the page's own.
-    pub own: bool,
-    /// The picture.
-    pub svg: Html,
-    /// Times down.
-    pub count: String,
-}
-
 /// One figure.
 pub struct Figure {
     /// What.
@@ -127,40 +113,6 @@ pub struct BurnRow {
     pub alert: &'static str,
     /// `over`, `within` or `unknown`.
     pub class: &'static str,
-}
-
-/// One episode.
-pub struct EpisodeRow {
-    /// Its id, and key.
-    pub id: String,
-    /// When it went down.
-    pub at: Html,
-    /// How long, with a sign where it is a bound.
-    pub length: String,
-    /// How finely that is known.
-    pub resolution: String,
-    /// Mark of the cause.
-    pub mark: Html,
-    /// The cause.
-    pub cause: String,
-    /// Restart or outage, exit code, signal, operator.
-    pub besides: String,
-    /// What it rests on.
-    pub evidence: Vec<EvidenceRow>,
-    /// Whether it is open.
-    pub open: bool,
-}
-
-/// One fact.
-pub struct EvidenceRow {
-    /// The event's page.
-    pub href: String,
-    /// Its time.
-    pub at: Html,
-    /// Who says so.
-    pub source: String,
-    /// What.
-    pub text: String,
 }
 
 /// The page, from the detail and the lanes of everything.
@@ -447,105 +399,6 @@ fn burn_row(w: &linchpin_analyzer::report::BurnWindow) -> BurnRow {
         },
         alert,
         class: w.burn_rate.map_or("unknown", |b| if b >= limit { "over" } else { "within" }),
-    }
-}
-
-fn episode(e: &Episode) -> EpisodeRow {
-    let mut besides =
-        vec![if e.sort == "outage" { "outage, the process lived" } else { "restart" }.to_string()];
-    if let Some(c) = e.exit_code {
-        besides.push(format!("exit code {c}"));
-    }
-    if let Some(s) = e.signal {
-        besides.push(format!("signal {s}"));
-    }
-    if e.by_operator {
-        besides.push("asked for by an operator".into());
-    }
-    if !e.counted {
-        besides.push("does not count".into());
-    }
-    let length = match (e.open, e.lower_bound) {
-        (true, _) => format!("{} and counting", words::duration(e.seconds)),
-        (false, true) => format!("≥\u{2009}{}", words::duration(e.seconds)),
-        (false, false) => words::duration(e.seconds),
-    };
-    EpisodeRow {
-        id: e.id.to_string(),
-        at: words::time(e.down_at, Shown::Milli),
-        length,
-        resolution: match (e.lower_bound, e.resolution_ms) {
-            (true, _) => "a lower bound: readiness was not seen".into(),
-            (false, Some(ms)) if ms > 0.0 => format!("known to {}", words::duration(ms / 1000.0)),
-            _ => String::new(),
-        },
-        mark: svg::mark(Cause::of(&e.cause)),
-        cause: visible(&e.cause, 60),
-        besides: besides.join(", "),
-        evidence: e.evidence.iter().take(50).map(evidence).collect(),
-        open: e.open,
-    }
-}
-
-fn evidence(e: &Evidence) -> EvidenceRow {
-    EvidenceRow {
-        href: format!("/event/{}", e.event),
-        at: words::time(e.at, Shown::Milli),
-        source: visible(&e.source, 60),
-        text: visible(&e.text, TEXT_MAX),
-    }
-}
-
-fn lane_rows(
-    d: &ProcessDetail,
-    lanes: &[Lane],
-    window: Span,
-    query: &str,
-) -> (Vec<LaneRow>, usize, Vec<(Html, &'static str)>) {
-    let own = |l: &Lane| l.subject == d.process.subject && l.host == d.process.host;
-    let mut shown: Vec<&Lane> = lanes.iter().filter(|l| own(l) || !l.episodes.is_empty()).collect();
-    shown.sort_by_key(|l| (!own(l), std::cmp::Reverse(l.episodes.len())));
-    let left = shown.len().saturating_sub(OTHERS + 1);
-    shown.truncate(OTHERS + 1);
-    let mut seen = std::collections::BTreeSet::new();
-    let rows = shown
-        .into_iter()
-        .map(|l| {
-            let episodes: Vec<_> = l.episodes.iter().map(|(a, b, c)| (*a, *b, Cause::of(c))).collect();
-            seen.extend(episodes.iter().map(|e| e.2));
-            let gaps = l.gaps.iter().map(|g| Span::new(g.from, g.to)).collect();
-            LaneRow {
-                name: markup::subject(&l.subject),
-                href: (!own(l))
-                    .then(|| markup::process_href(&l.host, &l.subject).map(|h| format!("{h}{query}")))
-                    .flatten(),
-                own: own(l),
-                count: words::count(episodes.len() as u64),
-                svg: svg::lane(&plain_subject(&l.subject), &LanePicture { window, episodes, gaps }),
-            }
-        })
-        .collect();
-    (rows, left, seen.into_iter().map(|c| (svg::mark(c), c.label())).collect())
-}
-
-/// Spending over the window, oldest first. The report's own sum, in which overlaps and unobserved parts are settled, is
-/// where the line ends.
-fn spending(d: &ProcessDetail, window: Span) -> BudgetLine {
-    let p = &d.process;
-    let mut spent = Vec::new();
-    let mut sum = 0.0;
-    for e in d.episodes.iter().rev().filter(|e| e.counted) {
-        spent.push((e.down_at.seconds_since(window.from).max(0.0), sum));
-        sum += e.seconds;
-        spent.push((e.down_at.seconds_since(window.from).max(0.0) + e.seconds, sum));
-    }
-    let scale = if sum > 0.0 { p.downtime_seconds / sum } else { 0.0 };
-    BudgetLine {
-        allowed_seconds: p.budget.allowed_seconds,
-        window_days: p.budget.window_days,
-        observed_seconds: p.observed_seconds,
-        spent: spent.into_iter().map(|(t, s)| (t, s * scale)).collect(),
-        burn_rate: p.budget.burn_rate,
     }
 }
 
