@@ -19,7 +19,7 @@ fn names_and_labels_stay_text_on_every_page() {
         "com.docker.compose.container-number=1".to_string(),
         format!("linchpin.probe=javascript:{SCRIPT}"),
         format!("note=\u{202e}{SCRIPT}\nsecond line,with=commas]"),
-        format!("{BREAKOUT}=value"),
+        format!("\"><b>{SCRIPT}=value"),
     ];
     let mut options = vec!["--network", "container:lab-pause"];
     for label in &labels {
