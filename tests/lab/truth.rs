@@ -45,7 +45,7 @@ impl Outage {
 
     /// A connect that a full queue or a late prober lost is none: an outage refuses, or is silent for long.
     fn is_real(&self) -> bool {
-        self.refused > 0 || self.unanswered > 20
+        self.refused > 0 || self.unanswered > 300
     }
 }
 

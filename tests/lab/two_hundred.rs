@@ -155,7 +155,8 @@ fn compare(agent: &Agent, truth: &[Vec<Outage>], docker: &HashMap<String, Vec<f6
     for (c, outages) in truth.iter().enumerate() {
         assert_eq!(outages.len(), ROUNDS, "lab-{c}: the scene itself");
         let detail = agent.detail(&name(c));
-        let told = || format!("{outages:#?}\n{:#?}\n{}", detail.episodes, agent.log());
+        let told =
+            || format!("{outages:?}\n{:?}\n{}\n{}", detail.episodes, agent.told_of(&name(c)), agent.log());
         assert_eq!(detail.episodes.len(), ROUNDS, "lab-{c}: none missed, none invented {}", told());
         assert_eq!(
             (detail.process.restarts, detail.process.outages),

@@ -19,6 +19,12 @@ pub fn wall() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Lets a listening socket hold as many waiting connections as the kernel allows.
+pub fn lengthen_queue(listener: i32) {
+    // SAFETY: no pointers; listening again on a listening socket only changes the length of its queue.
+    unsafe { libc::listen(listener, 4096) };
+}
+
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_end(_: libc::c_int) {

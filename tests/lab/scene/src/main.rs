@@ -58,7 +58,7 @@ fn main() {
         "server" => server::serve(&args),
         "supervise" => server::supervise(&args),
         "pause" => server::pause(),
-        "eat" => server::eat(),
+        "eat" => server::eat(&args),
         "probe" => probe::run(&args),
         other => fail(&format!("unknown role {other:?}: server, supervise, pause, eat or probe")),
     }

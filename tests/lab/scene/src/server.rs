@@ -1,7 +1,7 @@
 //! What runs inside the lab's containers: a listener that starts late, lives for a while and ends in a chosen way; a
 //! supervisor that brings a dead listener back; a process that only holds a network namespace.
 //!
-//! `server --port P [--delay MS] [--life MS] [--code N] [--end exit|eat|abort] [--child-eats MS] [--plan FILE]`:
+//! `server --port P [--delay MS] [--life MS] [--code N] [--end exit|eat|abort] [--child-eats MS [--child-name NAME]] [--plan FILE]`:
 //! listens on 0.0.0.0:P after the delay and ends after its life (for ever without one; also when FILE.end appears or SIGTERM
 //! comes, then with code 0). `--end eat` allocates until the kernel ends it. With a plan, FILE holds a line `DELAY LIFE CODE`
 //! for each start, counted in FILE.at; after the last line it lives on.
@@ -10,6 +10,7 @@
 //! after about the gap, N times.
 
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::process::{Command, exit};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,7 +44,8 @@ pub fn serve(args: &Args) {
         let lived = up.elapsed().as_millis() as u64;
         if child_due.is_some_and(|due| lived >= due) {
             child_due = None;
-            thread::spawn(|| this_program(&["eat"]).status());
+            let name = args.text("child-name").unwrap_or("eater").to_owned();
+            thread::spawn(move || this_program(&["eat", "--name", &name]).status());
         }
         if part.life.is_some_and(|life| lived >= life) {
             finish(args, part.code);
@@ -74,7 +76,7 @@ fn part(args: &Args) -> Part {
 
 fn finish(args: &Args, code: u64) -> ! {
     match args.text("end") {
-        Some("eat") => eat(),
+        Some("eat") => eat(args),
         Some("abort") => std::process::abort(),
         _ => exit(code as i32),
     }
@@ -84,6 +86,8 @@ fn finish(args: &Args, code: u64) -> ! {
 fn listen(port: u64) {
     let listener =
         TcpListener::bind(("0.0.0.0", port as u16)).unwrap_or_else(|e| fail(&format!("port {port}: {e}")));
+    // The prober connects a thousand times a second: the standard queue of 128 is full after a short stall.
+    clock::lengthen_queue(listener.as_raw_fd());
     thread::spawn(move || {
         for connection in listener.incoming() {
             drop(connection);
@@ -92,7 +96,10 @@ fn listen(port: u64) {
 }
 
 /// Allocates and touches memory until the kernel has enough of it.
-pub fn eat() -> ! {
+pub fn eat(args: &Args) -> ! {
+    if let Some(name) = args.text("name") {
+        let _ = std::fs::write("/proc/self/comm", name);
+    }
     // The child shall be the victim, not its parent; raising one's own score needs no privilege.
     if std::process::id() != 1 {
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
