@@ -143,7 +143,7 @@ fn the_agent_is_killed_and_goes_on_without_counting_twice() {
     let detail = agent.detail("lab-seen");
     accounted_for(&detail, &truth, &agent.log());
     let p = &detail.process;
-    let told = format!("{p:#?} {:#?} {:#?}", detail.episodes, detail.gaps);
+    let told = format!("{p:?} {:?} {:?}\n{}", detail.episodes, detail.gaps, agent.told_of("lab-seen"));
     let known = detail.episodes.len() as u64 + p.restarts_missed;
     assert_eq!(known, 4, "all four by the engine's events and counter, and none twice: {told}");
     assert!(p.restarts <= 4 && p.restarts >= 2, "what was watched counts: {told}");
