@@ -143,7 +143,8 @@ fn nearest(key: &str) -> String {
     let all = KNOWN.iter().flat_map(|(table, keys)| {
         keys.iter().map(move |k| if table.is_empty() { (*k).to_string() } else { format!("{table}.{k}") })
     });
-    all.max_by(|a, b| strsim::jaro_winkler(a, key).total_cmp(&strsim::jaro_winkler(b, key))).unwrap_or_default()
+    all.max_by(|a, b| strsim::jaro_winkler(a, key).total_cmp(&strsim::jaro_winkler(b, key)))
+        .unwrap_or_default()
 }
 
 /// `/var/lib/linchpin` for root, else the user's state folder.

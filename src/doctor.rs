@@ -23,7 +23,12 @@ pub async fn check(config: &Config, roots: &Roots) -> Vec<Checked> {
     let mut all = Vec::new();
     for source in registry() {
         let on = !config.off.iter().any(|o| o == source.name());
-        all.push(Checked { source: source.name(), sees: source.sees(), on, sight: source.sight(roots).await });
+        all.push(Checked {
+            source: source.name(),
+            sees: source.sees(),
+            on,
+            sight: source.sight(roots).await,
+        });
     }
     all
 }
@@ -47,9 +52,10 @@ pub fn run(config: &Config, args: &DoctorArgs) -> anyhow::Result<()> {
         let off = if c.on { "" } else { " (turned off in the configuration)" };
         let (word, lines) = match &c.sight {
             Sight::Works { detail } => ("works", vec![detail.clone()]),
-            Sight::Limited { detail, missing, grant } => {
-                ("limited", vec![detail.clone(), format!("missing: {missing}"), format!("to grant it: {grant}")])
-            }
+            Sight::Limited { detail, missing, grant } => (
+                "limited",
+                vec![detail.clone(), format!("missing: {missing}"), format!("to grant it: {grant}")],
+            ),
             Sight::Blind { missing, grant } => {
                 ("blind", vec![format!("missing: {missing}"), format!("to grant it: {grant}")])
             }

@@ -5,7 +5,9 @@ pub fn line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             c if c.is_control() => '\u{FFFD}',
-            '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}' => '\u{FFFD}',
+            '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{061C}' => {
+                '\u{FFFD}'
+            }
             c => c,
         })
         .collect()
@@ -34,7 +36,8 @@ pub fn duration(seconds: f64) -> String {
 /// An availability with as many digits as it deserves: 99.489 %, 99.99913 %.
 pub fn percent(share: f64) -> String {
     let down = 1.0 - share;
-    let digits = if down <= 0.0 { 0 } else { (1.0 - (down * 100.0).log10().floor()).clamp(1.0, 7.0) as usize };
+    let digits =
+        if down <= 0.0 { 0 } else { (1.0 - (down * 100.0).log10().floor()).clamp(1.0, 7.0) as usize };
     let digits = if down > 0.0 { digits.max(3) } else { 0 };
     format!("{:.digits$} %", share * 100.0)
 }
@@ -54,7 +57,9 @@ mod tests {
         for (s, text) in [(0.05, "50 ms"), (1.15, "1.15 s"), (441.6, "7.4 min"), (507_272.7, "5.9 days")] {
             assert_eq!(duration(s), text);
         }
-        for (a, text) in [(0.994_888_89, "99.489 %"), (1.0, "100 %"), (0.999_999_13, "99.999913 %"), (0.5, "50.000 %")] {
+        for (a, text) in
+            [(0.994_888_89, "99.489 %"), (1.0, "100 %"), (0.999_999_13, "99.999913 %"), (0.5, "50.000 %")]
+        {
             assert_eq!(percent(a), text);
         }
     }

@@ -17,7 +17,8 @@ pub fn run(config: &Config, args: &ReplayArgs) -> anyhow::Result<()> {
     let (input, bytes): (Box<dyn BufRead>, Option<u64>) = if args.file.as_os_str() == "-" {
         (Box::new(io::stdin().lock()), None)
     } else {
-        let file = File::open(&args.file).with_context(|| format!("opening the recording {}", args.file.display()))?;
+        let file = File::open(&args.file)
+            .with_context(|| format!("opening the recording {}", args.file.display()))?;
         let bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
         (Box::new(BufReader::with_capacity(1 << 18, file)), bytes)
     };
@@ -27,7 +28,12 @@ pub fn run(config: &Config, args: &ReplayArgs) -> anyhow::Result<()> {
     report::print(&ledger.report(query), args.format)
 }
 
-fn fold(input: impl BufRead, bytes: Option<u64>, objective: Objective, lenient: bool) -> anyhow::Result<Ledger> {
+fn fold(
+    input: impl BufRead,
+    bytes: Option<u64>,
+    objective: Objective,
+    lenient: bool,
+) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::new(objective);
     let mut reader = Reader::new(input);
     let bar = history::progress(bytes, "replay");

@@ -95,7 +95,8 @@ fn verdict(report: &Report) -> String {
     let count = report.processes.iter().filter(burning).count();
     match report.processes.iter().find(burning) {
         Some(p) => {
-            let others = if count > 1 { format!(" ({} more burn theirs too)", count - 1) } else { String::new() };
+            let others =
+                if count > 1 { format!(" ({} more burn theirs too)", count - 1) } else { String::new() };
             format!(
                 "{} can reach {} at best and burns its error budget {:.1} times too fast{others}.",
                 plain::cell(&p.subject, 60),

@@ -13,9 +13,12 @@ fn close(what: &str, got: f64, want: f64) {
 
 fn check(name: &str, got: &Link, want: &Value) {
     let what = format!("{name} {} {}", got.victim, got.suspect);
-    for (field, n) in
-        [("restarts", got.restarts), ("kills", got.kills), ("hits", got.hits), ("reverse_hits", got.reverse_hits)]
-    {
+    for (field, n) in [
+        ("restarts", got.restarts),
+        ("kills", got.kills),
+        ("hits", got.hits),
+        ("reverse_hits", got.reverse_hits),
+    ] {
         assert_eq!(Some(n), want[field].as_u64(), "{what} {field}");
     }
     close(&format!("{what} expected"), got.expected_hits, want["expected_hits"].as_f64().unwrap());
@@ -43,7 +46,9 @@ fn every_vector() {
     let mut compared = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        let Some(name) = path.file_name().unwrap().to_str().unwrap().strip_suffix(".jsonl").map(str::to_string) else {
+        let Some(name) =
+            path.file_name().unwrap().to_str().unwrap().strip_suffix(".jsonl").map(str::to_string)
+        else {
             continue;
         };
         let mut ledger = Ledger::new(Objective::default());

@@ -137,7 +137,14 @@ impl SourceContext {
     }
 
     /// An event about something that the source itself could not read or keep.
-    pub fn issue(&self, subject: &str, what: &str, count: u64, detail: impl Into<String>, sample: &str) -> Event {
+    pub fn issue(
+        &self,
+        subject: &str,
+        what: &str,
+        count: u64,
+        detail: impl Into<String>,
+        sample: &str,
+    ) -> Event {
         self.event(
             subject,
             Issue {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use linchpin_data::Event;
 use linchpin_data::clock::SharedClock;
 use linchpin_data::event::WatchStopped;
-use linchpin_data::Event;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -62,8 +62,7 @@ impl Supervisor {
     ) -> Self {
         let (out, events) = mpsc::channel(8192);
         let (stop, shutdown) = watch::channel(false);
-        let sources =
-            sources.into_iter().filter(|s| !settings.off.iter().any(|o| o == s.name())).collect();
+        let sources = sources.into_iter().filter(|s| !settings.off.iter().any(|o| o == s.name())).collect();
         let base = SourceContext {
             clock,
             roots: Arc::new(roots),

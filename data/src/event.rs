@@ -125,10 +125,7 @@ fn take<T: de::DeserializeOwned>(
     }
 }
 
-fn need<T: de::DeserializeOwned>(
-    map: &mut Map<String, Value>,
-    field: &'static str,
-) -> Result<T, EventError> {
+fn need<T: de::DeserializeOwned>(map: &mut Map<String, Value>, field: &'static str) -> Result<T, EventError> {
     take(map, field)?.ok_or(EventError::Missing(field))
 }
 
@@ -531,10 +528,7 @@ impl Serialize for Event {
             self.seq.is_some(),
             self.after.is_some(),
         ];
-        let count = 4
-            + optional.iter().filter(|o| **o).count()
-            + self.fact.len()
-            + self.extra.len();
+        let count = 4 + optional.iter().filter(|o| **o).count() + self.fact.len() + self.extra.len();
         let mut m = s.serialize_map(Some(count))?;
         m.serialize_entry("at", &self.at)?;
         if let Some(v) = &self.boot_ns {
@@ -584,16 +578,25 @@ mod tests {
 
     #[test]
     fn keeps_what_it_does_not_know_and_what_is_null() {
-        round(r#"{"at":"2026-08-09T06:05:03.458939354Z","host":"h","subject":"docker:proxy","kind":"exited","exit_code":0,"signal":null,"colour":"blue","deep":{"a":[1,2.5]}}"#);
-        round(r#"{"at":"2026-08-09T06:05:03.458939354Z","host":"h","subject":"docker:proxy","kind":"of_tomorrow","exit_code":"not a number here","boot_ns":null}"#);
-        round(r#"{"at":"2026-08-09T06:05:03.458939354Z","boot_ns":18446744073709551615,"boot_id":"b","run":3,"seq":7,"after":"2026-08-09T06:05:03.000000000Z","host":"h","subject":"host:","kind":"host_up","memory_total_bytes":17179869184}"#);
+        round(
+            r#"{"at":"2026-08-09T06:05:03.458939354Z","host":"h","subject":"docker:proxy","kind":"exited","exit_code":0,"signal":null,"colour":"blue","deep":{"a":[1,2.5]}}"#,
+        );
+        round(
+            r#"{"at":"2026-08-09T06:05:03.458939354Z","host":"h","subject":"docker:proxy","kind":"of_tomorrow","exit_code":"not a number here","boot_ns":null}"#,
+        );
+        round(
+            r#"{"at":"2026-08-09T06:05:03.458939354Z","boot_ns":18446744073709551615,"boot_id":"b","run":3,"seq":7,"after":"2026-08-09T06:05:03.000000000Z","host":"h","subject":"host:","kind":"host_up","memory_total_bytes":17179869184}"#,
+        );
     }
 
     #[test]
     fn says_which_field_is_wrong() {
         let err = |line: &str| serde_json::from_str::<Event>(line).unwrap_err().to_string();
         assert!(err(r#"{"host":"h","subject":"s","kind":"exited"}"#).contains("`at` is missing"));
-        assert!(err(r#"{"at":"2026-08-09T06:05:03Z","host":"h","subject":"s","kind":"exited","exit_code":"x"}"#).contains("`exit_code`"));
+        assert!(
+            err(r#"{"at":"2026-08-09T06:05:03Z","host":"h","subject":"s","kind":"exited","exit_code":"x"}"#)
+                .contains("`exit_code`")
+        );
         assert!(err(r#"{"at":"noon","host":"h","subject":"s","kind":"exited"}"#).contains("RFC 3339"));
     }
 

@@ -62,8 +62,10 @@ impl Alive {
         open.sources
             .iter()
             .map(|source| {
-                let fact =
-                    WatchStopped { source: Some(source.clone()), reason: Some("the agent was cut off".into()) };
+                let fact = WatchStopped {
+                    source: Some(source.clone()),
+                    reason: Some("the agent was cut off".into()),
+                };
                 let mut event = Event::new(at, host, "host:", fact);
                 event.boot_ns = boot_ns;
                 event.boot_id.clone_from(&boot_id);
@@ -75,7 +77,8 @@ impl Alive {
     /// The later of the file's moment and the journal's last event.
     fn last_sign(&self, open: &OpenWatches) -> Option<(Timestamp, Option<u64>, Option<std::sync::Arc<str>>)> {
         let last = open.last.clone()?;
-        let Some((at, boot_ns, boot_id)) = fs::read_to_string(&self.path).ok().as_deref().and_then(parse) else {
+        let Some((at, boot_ns, boot_id)) = fs::read_to_string(&self.path).ok().as_deref().and_then(parse)
+        else {
             return Some(last);
         };
         // Within one boot the boot clock decides, which never steps.

@@ -196,7 +196,9 @@ async fn chores(retention_weeks: u32, journal: Journal, clock: SharedClock, aliv
             let keep = Timestamp(clock.now().at.0 - i64::from(retention_weeks) * 7 * 86_400 * 1_000_000_000);
             let journal = journal.clone();
             match tokio::task::spawn_blocking(move || journal.retain(keep)).await {
-                Ok(Ok(dropped)) if !dropped.is_empty() => tracing::info!(?dropped, "dropped segments past retention"),
+                Ok(Ok(dropped)) if !dropped.is_empty() => {
+                    tracing::info!(?dropped, "dropped segments past retention")
+                }
                 Ok(Err(e)) => tracing::error!(error = %e, "old segments could not be dropped"),
                 _ => {}
             }
@@ -208,7 +210,8 @@ async fn chores(retention_weeks: u32, journal: Journal, clock: SharedClock, aliv
 
 async fn told_to_end() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -114,7 +114,11 @@ pub fn damage(journal: &Journal, host: &str, clock: &SharedClock) -> Vec<Event> 
             d.span.to.min(now.at),
             host,
             "host:",
-            WatchStarted { source: Some("journal".into()), reason: Some("after damage".into()), detail: None },
+            WatchStarted {
+                source: Some("journal".into()),
+                reason: Some("after damage".into()),
+                detail: None,
+            },
         ));
     }
     out

@@ -130,7 +130,11 @@ fn suspects(parties: &[Party]) -> Vec<Suspect<'_>> {
     let mut services: BTreeMap<&str, Vec<&Party>> = BTreeMap::new();
     for p in parties {
         if !p.deaths.is_empty() {
-            out.push(Suspect { name: p.name.clone(), service: p.service.as_deref(), deaths: p.deaths.clone() });
+            out.push(Suspect {
+                name: p.name.clone(),
+                service: p.service.as_deref(),
+                deaths: p.deaths.clone(),
+            });
         }
         if let Some(service) = &p.service {
             services.entry(service).or_default().push(p);
@@ -224,7 +228,8 @@ fn rivals(pair: &Pair<'_>, strong: &[&Pair<'_>]) -> Vec<Rival> {
     });
     others
         .map(|other| {
-            let mut rival = Rival { suspect: other.suspect.name.clone(), both: 0, only_this: 0, only_other: 0 };
+            let mut rival =
+                Rival { suspect: other.suspect.name.clone(), both: 0, only_this: 0, only_other: 0 };
             for r in &pair.victim.onsets {
                 match (hit(pair, *r), hit(other, *r)) {
                     (true, true) => rival.both += 1,
@@ -251,7 +256,10 @@ fn sentence(pair: &Pair<'_>, verdict: Verdict) -> String {
     let lag = c.lag().map_or(String::new(), |l| format!(" by {:.1} s (median)", l.median));
     match verdict {
         Verdict::Linked => {
-            format!("{} of {} restarts of {victim} follow a death of {suspect}{lag}; {chance}.", c.hits, c.restarts)
+            format!(
+                "{} of {} restarts of {victim} follow a death of {suspect}{lag}; {chance}.",
+                c.hits, c.restarts
+            )
         }
         Verdict::Together => format!(
             "{} of {} restarts of {victim} fall together with deaths of {suspect}, {} before and {} after; {chance}. Look for what \
