@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use linchpin_data::Timestamp;
 use linchpin_data::clock::Stamp;
 
 use super::inspect::{Facts, differ};
-use super::tracker::{Out, Told, Tracked, Tracker, Why};
+use super::tracker::{Out, Told, Tracked, Tracker, Why, stamp_of};
 use crate::roster::{Change, Container};
 use crate::witness::Exits;
+
+/// How long the making of a container may take, in nanoseconds.
+const MAKING_NS: i64 = 60_000_000_000;
 
 impl Tracker {
     /// Takes in what inspect says of a container; none where it is not there any more or could not be asked.
@@ -97,9 +101,17 @@ impl Tracker {
             return;
         }
         let subject = t.identity.subject.clone();
+        // A container that never ran is described as of its making: its start may be told later than this answer and with
+        // an earlier time, and must not look like an end in between.
+        let fresh = |made: &Timestamp| (0..MAKING_NS).contains(&now.at.0.saturating_sub(made.0));
+        let made = facts.created_at.filter(|_| !t.running && t.run_at.is_none()).filter(fresh);
+        // Nor while another of its subject still ran.
+        let others = self.by_id.iter().filter(|(o, other)| *o != id && other.identity.subject == subject);
+        let before = others.filter_map(|(_, other)| other.exit_at).max().map(|exit| exit.plus_ns(1));
+        let stamp = made.map_or(now, |made| stamp_of(before.map_or(made, |b| b.max(made)), now));
         if let Some(t) = self.by_id.get_mut(id) {
             t.told = Some(described.clone());
         }
-        self.outs.push(Out::Tell(Told { stamp: now, after: None, subject, fact: described.into() }));
+        self.outs.push(Out::Tell(Told { stamp, after: None, subject, fact: described.into() }));
     }
 }

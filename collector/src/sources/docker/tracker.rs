@@ -411,6 +411,10 @@ impl Tracker {
         if !t.running && t.exit_at.is_some_and(|at| e.at.0.saturating_sub(at.0) < SAME_EXIT_NS) {
             return;
         }
+        // A replay brings one death after another before anything is asked: what still waits of the one before is told now.
+        if t.pending.is_some() {
+            self.settle_before_start(&e.id, now, exits);
+        }
         self.tell_start(&e.id, now);
         let subject = self.by_id.get(&e.id).map_or_else(|| "".into(), |t| t.identity.subject.clone());
         let successor = self.another(&e.id, &subject, false);

@@ -220,3 +220,37 @@ fn an_event_after_the_question_knows_more_than_the_answer() {
     stage.answer();
     assert_eq!(stage.words(), ["a started 0"]);
 }
+
+#[test]
+fn a_replay_that_comes_all_at_once_loses_no_death() {
+    let (stage, resume) = watched();
+    let mut fresh = Stage::new(&resume, t(100_000));
+    fresh.engine = stage.engine.clone();
+    // Told in one breath, long after: no question is answered in between.
+    for (ms, action) in [
+        (10_000, Die(Some(4))),
+        (10_400, Start),
+        (20_000, Die(Some(5))),
+        (20_400, Start),
+        (30_000, Die(Some(6))),
+    ] {
+        fresh.play(&event(ms, "a", action));
+    }
+    fresh.pass(t(110_000));
+    let told: Vec<_> = fresh.words();
+    assert_eq!(
+        told,
+        ["a exited 4 unasked", "a started ?", "a exited 5 unasked", "a started ?", "a exited 6 unasked"]
+    );
+}
+
+#[test]
+fn a_container_that_never_ran_is_described_as_of_its_making() {
+    let mut stage = Stage::new(&Resume::default(), t(0));
+    stage.play(&event(1000, "a", Create));
+    stage.answer();
+    let told = stage.told.iter().find(|t| t.fact.kind() == "described").unwrap();
+    let Fact::Described(f) = &told.fact else { panic!() };
+    assert_eq!(f.running, Some(false));
+    assert_eq!(told.stamp.at, t(995), "not at the answer's time, after which its start may be told");
+}

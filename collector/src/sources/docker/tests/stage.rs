@@ -39,13 +39,14 @@ pub struct Life {
     pub code: i64,
     pub memory: u64,
     pub restarting: bool,
+    pub created: Option<Timestamp>,
 }
 
 impl Life {
     pub fn facts(&self, id: &str) -> Facts {
         let time = |t: Option<Timestamp>| t.map_or("0001-01-01T00:00:00Z".to_string(), |t| t.to_string());
         facts(&json!({
-            "Id": id, "Name": format!("/{}", self.name), "RestartCount": self.count,
+            "Id": id, "Name": format!("/{}", self.name), "RestartCount": self.count, "Created": time(self.created),
             "State": {"Running": self.pid > 0, "Restarting": self.restarting, "Pid": self.pid, "ExitCode": self.code,
                 "StartedAt": time(self.started), "FinishedAt": time(self.finished)},
             "HostConfig": {"Memory": self.memory}, "Config": {"Labels": self.labels},
@@ -113,6 +114,7 @@ impl Stage {
         life.name.clone_from(&e.name);
         life.labels = e.attributes.clone().into_iter().filter(|(k, _)| k.starts_with("com.")).collect();
         match e.action {
+            Action::Create => life.created = Some(e.at.plus_ns(-5_000_000)),
             Action::Start => {
                 *next_pid += 1;
                 life.pid = *next_pid;
