@@ -89,7 +89,12 @@ impl Supervisor {
             roster.set_filled();
         }
         let base = &self.base;
-        tasks.spawn(connector::fill(base.exits.clone(), base.clock.clone(), base.shutdown.clone()));
+        tasks.spawn(connector::fill(
+            base.exits.clone(),
+            base.roots.proc.clone(),
+            base.clock.clone(),
+            base.shutdown.clone(),
+        ));
         for source in self.sources {
             let mut cx = self.base.clone();
             cx.name = source.name();

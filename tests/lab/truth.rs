@@ -79,6 +79,16 @@ pub struct Prober {
 impl Prober {
     /// Probes `targets` (name, address:port) from the host's namespace, or from that of the process `inside`.
     pub fn start(engine: &Engine, inside: Option<&str>, targets: &[(&str, &str)]) -> Prober {
+        Prober::with(engine, inside, targets, &[])
+    }
+
+    /// As [`Prober::start`], for many targets: each is tried every millisecond only from `NAME.soon` in the shared directory
+    /// on, until it is well again.
+    pub fn announced(engine: &Engine, inside: Option<&str>, targets: &[(&str, &str)]) -> Prober {
+        Prober::with(engine, inside, targets, &["--soon", &engine.shared().display().to_string()])
+    }
+
+    fn with(engine: &Engine, inside: Option<&str>, targets: &[(&str, &str)], options: &[&str]) -> Prober {
         let n = std::fs::read_dir(engine.dir()).unwrap().count();
         let log = engine.dir().join(format!("truth-{n}.jsonl"));
         let (path, program) = (log.display().to_string(), scene().display().to_string());
@@ -86,6 +96,7 @@ impl Prober {
         let net = inside.map(|pid| format!("--net=/proc/{pid}/ns/net"));
         let mut words: Vec<&str> = net.as_ref().map(|net| vec!["nsenter", net]).unwrap_or_default();
         words.extend([program.as_str(), "probe", "--log", &path]);
+        words.extend(options);
         words.extend(targets.iter().map(String::as_str));
         let running = Running::start(&words, &log.with_extension("err"));
         let prober = Prober { running, log };

@@ -99,8 +99,12 @@ fn conduct(engine: &Engine, probers: &[Prober; 2]) {
             if done[g] == ROUNDS || group.iter().any(|c| back[*c].0 < done[g] || ran(*c) < RUN_MS) {
                 continue;
             }
-            for c in *group {
-                std::fs::write(engine.shared().join(format!("{}.end", name(*c))), "").unwrap();
+            // The probers look closely from here on, and then they die.
+            for end in ["soon", "end"] {
+                for c in *group {
+                    std::fs::write(engine.shared().join(format!("{}.{end}", name(*c))), "").unwrap();
+                }
+                pass(150);
             }
             done[g] += 1;
         }
@@ -148,7 +152,10 @@ fn cast(engine: &Engine) -> [Prober; 2] {
         all.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect()
     }
     let pause = engine.pid("lab-pause");
-    [Prober::start(engine, Some(&pause), &lent(&inside)), Prober::start(engine, None, &lent(&outside))]
+    [
+        Prober::announced(engine, Some(&pause), &lent(&inside)),
+        Prober::announced(engine, None, &lent(&outside)),
+    ]
 }
 
 fn prober_of(probers: &[Prober; 2], c: usize) -> &Prober {

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{oneshot, watch};
 
+use super::dying::Dying;
 use super::sockopt::{Instruction, attach_filter, bpf, set_receive_buffer};
 use super::{Exit, Exits};
 
@@ -179,20 +181,34 @@ fn wait_readable(fds: &[BorrowedFd<'_>], limit: PollTimeout) -> io::Result<Vec<b
 }
 
 /// Reads exits until `stop` becomes readable.
-fn read(exits: &Exits, clock: &SharedClock, stop: &EventFd, ready: &mut bool) -> Result<(), String> {
+fn read(
+    exits: &Exits,
+    proc: &Path,
+    clock: &SharedClock,
+    stop: &EventFd,
+    ready: &mut bool,
+) -> Result<(), String> {
     let socket = open()?;
     exits.set_active(clock.now().boot_ns);
     *ready = true;
     let mut buffer = [0u8; 4096];
+    let mut dying = Dying::default();
     loop {
-        let readable = wait_readable(&[socket.as_fd(), stop.as_fd()], PollTimeout::NONE)
+        let readable = wait_readable(&[socket.as_fd(), stop.as_fd()], dying.pause(clock.now().boot_ns))
             .map_err(|e| format!("wait for exits: {e}"))?;
         if readable[1] {
             return Ok(());
         }
+        dying.look(proc, clock.now().boot_ns, |exit| exits.record(exit));
+        if !readable[0] {
+            continue;
+        }
         match receive(&socket, &mut buffer) {
             Ok(Some(Said::Ended(exit))) => {
-                exits.record(Exit { boot_ns: exit.boot_ns.saturating_add(suspended_ns()), ..exit });
+                let exit = Exit { boot_ns: exit.boot_ns.saturating_add(suspended_ns()), ..exit };
+                if let Some(exit) = dying.meet(proc, exit) {
+                    exits.record(exit);
+                }
             }
             Ok(_) => {}
             Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => exits.set_overrun(clock.now().boot_ns),
@@ -209,18 +225,18 @@ async fn over(shutdown: &mut watch::Receiver<bool>) {
 
 /// Fills `exits` until the shutdown, from a thread of its own. Where the kernel refuses, that is said in
 /// [`Exits::why_inactive`] and not tried again; a socket that broke is opened anew.
-pub async fn fill(exits: Arc<Exits>, clock: SharedClock, mut shutdown: watch::Receiver<bool>) {
+pub async fn fill(exits: Arc<Exits>, proc: PathBuf, clock: SharedClock, mut shutdown: watch::Receiver<bool>) {
     loop {
         let stop = match EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK) {
             Ok(fd) => Arc::new(fd),
             Err(e) => return exits.set_inactive(&format!("make an eventfd: {e}")),
         };
         let (done, mut ended) = oneshot::channel();
-        let (to, time, end) = (exits.clone(), clock.clone(), stop.clone());
+        let (to, at, time, end) = (exits.clone(), proc.clone(), clock.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("exits".into()).spawn(move || {
             super::priority::raise_thread();
             let mut ready = false;
-            let result = read(&to, &time, &end, &mut ready);
+            let result = read(&to, &at, &time, &end, &mut ready);
             // The other side is gone only when the runtime is: nobody is left to tell.
             let _ = done.send((result, ready));
         });
@@ -325,7 +341,7 @@ mod tests {
     async fn the_kernel_tells_of_a_child_or_says_why_not() {
         let (exits, clock) = (Arc::new(Exits::default()), SystemClock);
         let (end, shutdown) = watch::channel(false);
-        let filling = tokio::spawn(fill(exits.clone(), Arc::new(clock), shutdown));
+        let filling = tokio::spawn(fill(exits.clone(), "/proc".into(), Arc::new(clock), shutdown));
         while !exits.active() && exits.why_inactive().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// One process that ended (its thread-group leader; the other threads are not told).
+/// One process that ended, all its threads with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// Process id on the host.

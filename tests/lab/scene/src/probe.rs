@@ -2,7 +2,7 @@
 //! SYN sent into a vanished namespace never delays the next. Tries are judged in the order of their starts: an outage is from
 //! the start of the first try that failed to the start of the first that succeeded again.
 //!
-//! `probe --log FILE NAME=ADDR:PORT …` writes one JSON line for each closed outage, for the first success (`up`), for an outage
+//! `probe --log FILE [--soon DIR] NAME=ADDR:PORT …` writes one JSON line for each closed outage, for the first success (`up`), for an outage
 //! still open at the end, and at the end how late it was itself.
 
 use std::collections::VecDeque;
@@ -15,6 +15,10 @@ use crate::{Args, clock, fail};
 
 const EVERY_NS: u64 = 1_000_000;
 const GIVE_UP_NS: u64 = 50_000_000;
+/// With `--soon DIR`, a target that is well and not announced is tried only this often, lest ten targets take a whole core;
+/// from `DIR/NAME.soon` on, and until it has been well again for [`CALM_NS`], every millisecond as ever.
+const CALM_EVERY_NS: u64 = 20_000_000;
+const CALM_NS: u64 = 300_000_000;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
@@ -52,6 +56,12 @@ struct Target {
     last_ok: Option<u64>,
     outage: Option<Outage>,
     accepted: u64,
+    /// The file that announces an outage.
+    soon: Option<std::path::PathBuf>,
+    /// While well and unannounced: when to try next.
+    calm: Option<u64>,
+    /// Start of the first try that succeeded after the last outage.
+    up_again: u64,
 }
 
 /// Probes until SIGTERM.
@@ -60,6 +70,10 @@ pub fn run(args: &Args) {
     let path = args.text("log").unwrap_or_else(|| fail("probe needs --log"));
     let mut log = File::create(path).unwrap_or_else(|e| fail(&format!("{path}: {e}")));
     let mut targets: Vec<Target> = args.rest.iter().map(|word| Target::read(word)).collect();
+    for target in targets.iter_mut().filter(|_| args.text("soon").is_some()) {
+        target.soon =
+            args.text("soon").map(|dir| std::path::Path::new(dir).join(format!("{}.soon", target.name)));
+    }
     // SAFETY: a plain call without pointers. Before its peers, or its lateness would be taken for theirs; if refused, it is
     // merely later, and says so.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) };
@@ -75,7 +89,9 @@ pub fn run(args: &Args) {
         worst = worst.max(now.saturating_sub(due));
         due = (due + EVERY_NS).max(now.saturating_sub(EVERY_NS));
         for target in &mut targets {
-            target.start();
+            if target.wants(now) {
+                target.start();
+            }
             target.settle(&mut log);
         }
     }
@@ -107,7 +123,37 @@ impl Target {
         let parsed =
             word.split_once('=').and_then(|(name, addr)| Some((name.to_owned(), addr.parse().ok()?)));
         let (name, addr) = parsed.unwrap_or_else(|| fail(&format!("{word:?}: NAME=ADDR:PORT expected")));
-        Target { name, addr, tries: VecDeque::new(), last_ok: None, outage: None, accepted: 0 }
+        Target {
+            name,
+            addr,
+            tries: VecDeque::new(),
+            last_ok: None,
+            outage: None,
+            accepted: 0,
+            soon: None,
+            calm: None,
+            up_again: 0,
+        }
+    }
+
+    /// Whether it is to be tried now.
+    fn wants(&mut self, now: u64) -> bool {
+        let Some(soon) = &self.soon else { return true };
+        if let Some(next) = self.calm {
+            if now < next {
+                return false;
+            }
+            self.calm = (!soon.exists()).then_some(now + CALM_EVERY_NS);
+            return true;
+        }
+        let well = self.outage.is_none() && self.up_again > 0 && now > self.up_again + CALM_NS;
+        if well && self.tries.is_empty() {
+            // The announcement is used up; one that was never made is none.
+            let _ = std::fs::remove_file(soon);
+            self.calm = Some(now + CALM_EVERY_NS);
+            self.up_again = 0;
+        }
+        true
     }
 
     fn start(&mut self) {
@@ -151,6 +197,7 @@ impl Target {
         if t.outcome == Outcome::Accepted {
             self.accepted += 1;
             if self.last_ok.is_none() {
+                self.up_again = t.boot;
                 let name = &self.name;
                 say(
                     log,
@@ -161,6 +208,7 @@ impl Target {
                 );
             }
             if let Some(o) = self.outage.take() {
+                self.up_again = t.boot;
                 let (name, fields) = (&self.name, o.fields());
                 say(
                     log,
