@@ -40,6 +40,13 @@ struct Compared {
     docker: f64,
 }
 
+impl Compared {
+    /// How far the measured recovery lies outside of what the prober saw; milliseconds.
+    fn error(&self) -> f64 {
+        ((self.ours - self.truth).abs() - self.doubt).max(0.0)
+    }
+}
+
 #[test]
 fn two_hundred_restarts_are_two_hundred_episodes() {
     let engine = Engine::start();
@@ -77,7 +84,8 @@ fn two_hundred_restarts_are_two_hundred_episodes() {
             c.resolution
         );
     }
-    let within = compared.iter().filter(|c| (c.ours - c.truth).abs() <= 10.0).count();
+    // The prober knows each end only between two of its tries: what lies within its own doubt is no error.
+    let within = compared.iter().filter(|c| c.error() <= 10.0).count();
     assert!(within * 100 >= compared.len() * 99, "{within} of {} within 10 ms\n{table}", compared.len());
 }
 
@@ -242,7 +250,12 @@ fn table(all: &[Compared]) -> String {
     {
         row_of(&format!("recovery, {what}: error of Linchpin"), &|c| (c.ours - c.truth).abs(), some);
     }
-    let within = all.iter().filter(|c| (c.ours - c.truth).abs() <= 10.0).count();
-    let _ = writeln!(out, "\n{within} of {} recoveries within 10 ms of the prober's.", all.len());
+    let within = all.iter().filter(|c| c.error() <= 10.0).count();
+    let raw = all.iter().filter(|c| (c.ours - c.truth).abs() <= 10.0).count();
+    let _ = writeln!(
+        out,
+        "\n{within} of {} recoveries within 10 ms of what the prober saw ({raw} with its own doubt counted as ours).",
+        all.len()
+    );
     out
 }

@@ -48,6 +48,20 @@ pub struct Exits {
 struct Inner {
     by_pid: HashMap<u32, Exit>,
     order: VecDeque<(u32, u64)>,
+    /// When a container's listening socket closed last, by its main process.
+    closes: HashMap<u32, u64>,
+}
+
+/// A listening socket that closes this long before its process's end (nanoseconds) closed because of it.
+const CLOSING_NS: u64 = 100_000_000;
+
+impl Inner {
+    /// The moment from which it accepted nothing any more, where its socket told that, else that of its end.
+    fn finest(&self, exit: Exit) -> Exit {
+        let closed = self.closes.get(&exit.pid).copied();
+        let of_it = closed.filter(|c| *c <= exit.boot_ns && exit.boot_ns - c <= CLOSING_NS);
+        Exit { boot_ns: of_it.unwrap_or(exit.boot_ns), ..exit }
+    }
 }
 
 /// How many exits are remembered.
@@ -87,9 +101,20 @@ impl Exits {
         }
     }
 
+    /// A listening socket of the container whose main process is `pid` closed at `boot_ns`. A process takes up to tens of
+    /// milliseconds to end; its sockets tell when in them it ceased to accept.
+    pub fn note_close(&self, pid: u32, boot_ns: u64) {
+        let mut inner = lock(&self.inner);
+        if inner.closes.len() >= REMEMBERED {
+            inner.closes.clear();
+        }
+        inner.closes.insert(pid, boot_ns);
+    }
+
     /// The last exit of `pid`, if it is remembered and came at or after `not_before` (boot time in nanoseconds).
     pub fn get(&self, pid: u32, not_before: u64) -> Option<Exit> {
-        lock(&self.inner).by_pid.get(&pid).filter(|e| e.boot_ns >= not_before).copied()
+        let inner = lock(&self.inner);
+        inner.by_pid.get(&pid).filter(|e| e.boot_ns >= not_before).map(|e| inner.finest(*e))
     }
 
     /// As [`Exits::get`], waiting at most `limit` for it. `None` at once while nobody fills this.
@@ -163,6 +188,20 @@ impl Exits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_closed_as_its_process_ended_tells_the_moment() {
+        const MS: u64 = 1_000_000;
+        let exits = Exits::default();
+        let exit = |pid| Exit { pid, boot_ns: 1_000 * MS, code: Some(0), signal: None };
+        for (pid, closed, told) in [(1, 975, 975), (2, 899, 1_000), (3, 1_001, 1_000), (4, 1_000, 1_000)] {
+            exits.note_close(pid, closed * MS);
+            exits.record(exit(pid));
+            assert_eq!(exits.get(pid, 0).unwrap().boot_ns, told * MS, "closed at {closed}");
+        }
+        exits.record(exit(5));
+        assert_eq!(exits.get(5, 0), Some(exit(5)));
+    }
 
     fn exit(pid: u32, boot_ns: u64) -> Exit {
         Exit { pid, boot_ns, code: Some(0), signal: None }

@@ -452,6 +452,9 @@ impl Watch {
                 && (!complete || ports.iter().any(|p| e.life.listens(*p)))
             {
                 e.next = 0;
+                if let Some(main) = e.main.filter(|_| complete) {
+                    self.cx.exits.note_close(main.pid, now.boot_ns);
+                }
             }
         }
     }
