@@ -1,5 +1,5 @@
 //! The kernel's process-events connector (netlink, linux/cn_proc.h) as the filler of [`Exits`]: one thread that sleeps until
-//! a process ends. A socket filter keeps forks, execs and the ends of mere threads from waking it. Needs CAP_NET_ADMIN and
+//! a process or a thread ends. A socket filter keeps forks and execs from waking it. Needs CAP_NET_ADMIN and
 //! the host's own pid and user namespace; without them it is inactive and says why.
 
 use std::io;
@@ -48,8 +48,15 @@ const GRANT: &str =
 pub enum Said {
     /// Our request to listen was taken (0) or refused (an errno).
     Answer(u32),
-    /// A process ended; its `boot_ns` is still the kernel's monotonic time.
+    /// The first thread of a process ended; its `boot_ns` is still the kernel's monotonic time.
     Ended(Exit),
+    /// Another thread of the process `group` ended, at `at` of the kernel's monotonic time.
+    Thread {
+        /// The process.
+        group: u32,
+        /// When.
+        at: u64,
+    },
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -60,8 +67,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
 }
 
-/// Reads one datagram of the connector: nlmsghdr, cn_msg, proc_event. `None` for anything but an answer and the exit of a
-/// whole process. Pure; takes any bytes.
+/// Reads one datagram of the connector: nlmsghdr, cn_msg, proc_event. `None` for anything but an answer and an exit. Pure;
+/// takes any bytes.
 #[must_use]
 pub fn parse(datagram: &[u8]) -> Option<Said> {
     let length = usize::try_from(u32_at(datagram, 0)?).ok()?;
@@ -76,14 +83,17 @@ pub fn parse(datagram: &[u8]) -> Option<Said> {
         EVENT_EXIT => {
             let (pid, group, status) = (u32_at(event, 16)?, u32_at(event, 20)?, u32_at(event, 24)?);
             let (signal, code) = (status & 0x7f, (status >> 8) & 0xff);
-            (pid == group).then(|| {
-                Some(Said::Ended(Exit {
+            let at = u64_at(event, 8)?;
+            Some(if pid == group {
+                Said::Ended(Exit {
                     pid,
-                    boot_ns: u64_at(event, 8)?,
+                    boot_ns: at,
                     code: (signal == 0).then_some(code.cast_signed()),
                     signal: (signal != 0).then_some(signal.cast_signed()),
-                }))
-            })?
+                })
+            } else {
+                Said::Thread { group, at }
+            })
         }
         _ => None,
     }
@@ -102,17 +112,12 @@ fn request() -> [u8; EVENT_AT + 4] {
     m
 }
 
-/// Passes the answer to our request and the exits of thread-group leaders.
-fn filter() -> [Instruction; 9] {
-    let at = EVENT_AT as u32;
+/// Passes the answer to our request and exits, of threads too: a process has ended when its last thread has.
+fn filter() -> [Instruction; 5] {
     [
-        bpf::load32(at),
-        bpf::if_is(EVENT_NONE.to_be(), 5, 0),
-        bpf::if_is(EVENT_EXIT.to_be(), 0, 5),
-        bpf::load32(at + 16),
-        bpf::to_x(),
-        bpf::load32(at + 20),
-        bpf::if_is_x(0, 1),
+        bpf::load32(EVENT_AT as u32),
+        bpf::if_is(EVENT_NONE.to_be(), 1, 0),
+        bpf::if_is(EVENT_EXIT.to_be(), 0, 1),
         bpf::pass(),
         bpf::drop(),
     ]
@@ -210,6 +215,11 @@ fn read(
                     exits.record(exit);
                 }
             }
+            Ok(Some(Said::Thread { group, at })) => {
+                let at = at.saturating_add(suspended_ns());
+                dying.thread(group, at);
+                exits.extend(group, at);
+            }
             Ok(_) => {}
             Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => exits.set_overrun(clock.now().boot_ns),
             Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
@@ -301,7 +311,7 @@ mod tests {
             (datagram(EVENT_EXIT, 42, 42, 0), ended(Some(0), None)),
             (datagram(EVENT_EXIT, 42, 42, 9), ended(None, Some(9))),
             (datagram(EVENT_EXIT, 42, 42, 0x80 | 11), ended(None, Some(11))),
-            (datagram(EVENT_EXIT, 43, 42, 0), None),
+            (datagram(EVENT_EXIT, 43, 42, 0), Some(Said::Thread { group: 42, at: 5_000_000_000 })),
             (datagram(1, 42, 42, 0), None),
             (datagram(EVENT_NONE, 0, 0, 0), Some(Said::Answer(0))),
             (datagram(EVENT_NONE, 1, 0, 0), Some(Said::Answer(1))),

@@ -1,6 +1,6 @@
 //! A process whose first thread has ended while others still run: on a busy host they take tens of milliseconds to be
-//! ended, and until the last is gone its sockets stay open. Its end is the last one's, which the kernel does not tell of
-//! by itself; so those few are looked at until they are gone.
+//! ended, and until the last is gone its sockets stay open. Its end is the last one's; which one was the last is known only
+//! by looking, so those few are looked at until they are gone.
 
 use std::path::Path;
 
@@ -46,6 +46,13 @@ impl Dying {
         None
     }
 
+    /// A thread of `group` ended at `at`: so far the last one, if its process is ending.
+    pub fn thread(&mut self, group: u32, at: u64) {
+        if let Some(one) = self.0.iter_mut().find(|one| one.exit.pid == group) {
+            one.exit.boot_ns = one.exit.boot_ns.max(at);
+        }
+    }
+
     /// Looks at those that are due, and tells of those that are gone by `now` (CLOCK_BOOTTIME, nanoseconds).
     pub fn look(&mut self, proc: &Path, now: u64, mut gone: impl FnMut(Exit)) {
         self.0.retain_mut(|one| {
@@ -56,7 +63,7 @@ impl Dying {
                 one.next = now.saturating_add(pace(now.saturating_sub(one.exit.boot_ns)));
                 return true;
             }
-            gone(Exit { boot_ns: now, ..one.exit });
+            gone(one.exit);
             false
         });
     }
@@ -93,8 +100,11 @@ mod tests {
         assert_eq!(dying.pause(1_001 * MS), PollTimeout::from(1u16));
         assert!(told.is_empty());
         std::fs::remove_dir(task.join("9")).unwrap();
-        dying.look(root.path(), 1_028 * MS, |e| told.push(e));
-        assert_eq!(told, [Exit { boot_ns: 1_028 * MS, ..exit }]);
+        for (group, at) in [(7, 1_002), (7, 1_027), (8, 1_028)] {
+            dying.thread(group, at * MS);
+        }
+        dying.look(root.path(), 1_030 * MS, |e| told.push(e));
+        assert_eq!(told, [Exit { boot_ns: 1_027 * MS, ..exit }]);
         assert_eq!(dying.pause(0), PollTimeout::NONE, "nothing is left to wake for");
     }
 

@@ -101,6 +101,16 @@ impl Exits {
         }
     }
 
+    /// A thread of `pid` ended at `boot_ns`, after its first thread and before that was heard of as the process's end.
+    pub fn extend(&self, pid: u32, boot_ns: u64) {
+        if let Some(exit) = lock(&self.inner).by_pid.get_mut(&pid)
+            && boot_ns > exit.boot_ns
+            && boot_ns - exit.boot_ns <= CLOSING_NS
+        {
+            exit.boot_ns = boot_ns;
+        }
+    }
+
     /// A listening socket of the container whose main process is `pid` closed at `boot_ns`. A process takes up to tens of
     /// milliseconds to end; its sockets tell when in them it ceased to accept.
     pub fn note_close(&self, pid: u32, boot_ns: u64) {

@@ -290,9 +290,13 @@ impl Watch {
         let Some(main) = c.pid.and_then(|pid| Process::read(&proc, pid)) else { return Ok(()) };
         let now = self.cx.clock.now();
         let key = key_of(&proc, main.pid).ok();
-        let directory = std::fs::read_to_string(proc.join(format!("{}/cgroup", main.pid)))
-            .ok()
-            .and_then(|text| directory(&self.cx.roots.cgroup, &text));
+        // Where it is known already it is not asked: the kernel answers that only when no cgroup is being made or removed,
+        // which takes tens of milliseconds just now.
+        let known = self.lives.get(&c.id).and_then(|e| e.directory.clone());
+        let directory = known.or_else(|| {
+            let text = std::fs::read_to_string(proc.join(format!("{}/cgroup", main.pid))).ok()?;
+            directory(&self.cx.roots.cgroup, &text)
+        });
         if let (Some(starts), Some(directory)) = (&mut self.starts, &directory) {
             starts.learn(directory);
         }
@@ -498,8 +502,8 @@ impl Watch {
                 let nothing = BTreeMap::new();
                 let ports: Ports = listeners.iter().map(|l| l.port).collect();
                 let closed = space.map_or(&nothing, |s| &s.closed);
-                let pids = e.directory.as_deref().map(processes);
                 let holders = held(&self.cx.roots.proc, &mut e.holders, &listeners, || {
+                    let pids = e.directory.as_deref().map(processes);
                     pids.unwrap_or_else(|| e.main.iter().map(|m| m.pid).collect())
                 });
                 for (port, old) in &holders {
