@@ -76,7 +76,7 @@ pub fn run(args: &Args) {
     }
     // SAFETY: a plain call without pointers. Before its peers, or its lateness would be taken for theirs; if refused, it is
     // merely later, and says so.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
     let (mut due, mut worst) = (clock::boot(), 0);
     while !clock::ending() {
         let now = clock::boot();
