@@ -130,7 +130,7 @@ fn check_keys(table: &toml::Table) -> anyhow::Result<()> {
     for (name, keys) in KNOWN {
         let inner = if name.is_empty() { Some(table) } else { table.get(*name).and_then(|v| v.as_table()) };
         let Some(inner) = inner.filter(|_| !keys.is_empty()) else { continue };
-        for key in inner.keys().filter(|k| !keys.contains(&k.as_str())) {
+        if let Some(key) = inner.keys().find(|k| !keys.contains(&k.as_str())) {
             let full = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
             bail!("key `{full}` is not known; did you mean `{}`?", nearest(&full));
         }

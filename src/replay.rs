@@ -50,7 +50,7 @@ fn fold(
                 return Err(e.into());
             }
         }
-        if reader.line() % 4096 == 0 {
+        if reader.line().is_multiple_of(4096) {
             bar.set_position(if bytes.is_some() { reader.bytes_read() } else { reader.line() });
         }
     }
