@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use linchpin_analyzer::Objective;
+use linchpin_collector::source::NameSettings;
 use serde::Deserialize;
 
 use crate::cli::Cli;
@@ -21,6 +22,16 @@ pub struct File {
     docker: DockerKeys,
     sources: SourceKeys,
     probes: std::collections::BTreeMap<String, String>,
+    names: NameKeys,
+    canary: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+struct NameKeys {
+    watch: Vec<String>,
+    skip: Vec<String>,
+    canary_period_seconds: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
@@ -45,11 +56,13 @@ struct SourceKeys {
 
 /// Every table with its keys; the empty name is the top level. A table without keys takes any.
 const KNOWN: &[(&str, &[&str])] = &[
-    ("", &["journal", "listen", "retention_weeks", "objective", "docker", "sources", "probes"]),
+    ("", &["journal", "listen", "retention_weeks", "objective", "docker", "sources", "probes", "names", "canary"]),
     ("objective", &["target", "window_days", "operator_counts"]),
     ("docker", &["socket"]),
     ("sources", &["off"]),
     ("probes", &[]),
+    ("names", &["watch", "skip", "canary_period_seconds"]),
+    ("canary", &[]),
 ];
 
 /// The settings in force.
@@ -69,6 +82,8 @@ pub struct Config {
     pub off: Vec<String>,
     /// Container name to what is probed over HTTP.
     pub probes: std::collections::BTreeMap<String, String>,
+    /// Whose failing lookups are watched.
+    pub names: NameSettings,
 }
 
 /// Reads the file, if one is named, and lays the flags over it.
@@ -107,7 +122,19 @@ fn settle(file: File, cli: &Cli) -> anyhow::Result<Config> {
         docker_socket: socket.or(file.docker.socket).unwrap_or_else(|| "/var/run/docker.sock".into()),
         off: file.sources.off,
         probes: file.probes,
+        names: names(file.names, file.canary)?,
     })
+}
+
+/// Whose lookups are watched, and which names are asked for, every ten seconds unless told otherwise.
+fn names(keys: NameKeys, canary: std::collections::BTreeMap<String, Vec<String>>) -> anyhow::Result<NameSettings> {
+    let standard = NameSettings::default();
+    let period = match keys.canary_period_seconds {
+        None => standard.canary_period,
+        Some(s) if (1.0..=86_400.0).contains(&s) => std::time::Duration::from_secs_f64(s),
+        Some(s) => bail!("names.canary_period_seconds: {s} is not between 1 and 86400"),
+    };
+    Ok(NameSettings { watch: keys.watch, skip: keys.skip, canary, canary_period: period })
 }
 
 /// A target given as a share (0.999) or in percent (99.9), as a share.
@@ -180,12 +207,16 @@ mod tests {
     fn reads_every_key() {
         let f = parse(
             "journal='/j'\nlisten='127.0.0.1:1'\nretention_weeks=3\n[objective]\ntarget=99.5\nwindow_days=7\noperator_counts=true\n\
-             [docker]\nsocket='/s'\n[sources]\noff=['host']\n[probes]\nweb=':8080/healthz'",
+             [docker]\nsocket='/s'\n[sources]\noff=['host']\n[probes]\nweb=':8080/healthz'\n\
+             [names]\nwatch=['api']\nskip=['web']\ncanary_period_seconds=5\n[canary]\nproxy=['backend']",
         )
         .unwrap();
         assert_eq!(f.listen, Some("127.0.0.1:1".parse().unwrap()));
         assert_eq!(f.probes["web"], ":8080/healthz");
         assert_eq!(f.sources.off, ["host"]);
+        let names = names(f.names, f.canary).unwrap();
+        assert_eq!((names.watch, names.skip), (vec!["api".to_string()], vec!["web".to_string()]));
+        assert_eq!((names.canary_period.as_secs(), &names.canary["proxy"][..]), (5, &["backend".to_string()][..]));
     }
 
     #[test]

@@ -49,8 +49,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("data", &["chrono", "crc32fast", "nix", "rmp-serde", "serde", "serde_json", "sled", "thiserror"]),
     ("analyzer", &["chrono", "linchpin-data", "serde", "serde_json", "statrs", "thiserror"]),
     ("collector", &[
-        "aho-corasick", "async-trait", "bollard", "cgroups-rs", "chrono", "futures-util", "inotify", "linchpin-data", "memchr",
-        "netlink-sys", "nix", "procfs", "serde", "serde_json", "thiserror", "tokio", "tracing",
+        "aho-corasick", "async-trait", "bollard", "cgroups-rs", "chrono", "etherparse", "futures-util", "hickory-proto", "inotify",
+        "linchpin-data", "memchr", "netlink-sys", "nix", "procfs", "serde", "serde_json", "thiserror", "tokio", "tracing",
     ]),
     ("web", &[
         "askama", "axum", "futures-util", "linchpin-analyzer", "serde", "serde_json", "tokio", "tower-http", "tracing",

@@ -46,6 +46,26 @@ pub struct Container {
     pub address: Option<std::net::IpAddr>,
     /// Removed: kept for late attribution only.
     pub removed: bool,
+    /// What it is made of and known as.
+    pub traits: Arc<Traits>,
+}
+
+/// What a container is made of and known as, as far as other sources choose by it. All of it is the runtime's word, cut to
+/// bounded lengths, and hostile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// Image reference.
+    pub image: String,
+    /// Its command, entry point first, words joined by blanks.
+    pub command: String,
+    /// Keys of its labels.
+    pub labels: Vec<String>,
+    /// Ports published on the host.
+    pub published: Vec<u16>,
+    /// Names by which other containers can resolve it: its name, aliases, compose service.
+    pub names: Vec<String>,
+    /// Whether hostnames or upstreams are described for it.
+    pub serves: bool,
 }
 
 /// What changed in the roster.

@@ -46,6 +46,32 @@ pub struct Settings {
     pub off: Vec<String>,
     /// Container name to the URL path or full URL to probe over HTTP (also by the label `linchpin.probe`).
     pub probes: std::collections::BTreeMap<String, String>,
+    /// Whose failing lookups are watched.
+    pub names: NameSettings,
+}
+
+/// Whose failing lookups are watched, and which names are asked for on a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NameSettings {
+    /// Container names to watch besides those that look like proxies; `*` is all.
+    pub watch: Vec<String>,
+    /// Container names not to watch, whatever they look like.
+    pub skip: Vec<String>,
+    /// Container name to names that are asked for on its behalf, from inside its network namespace.
+    pub canary: std::collections::BTreeMap<String, Vec<String>>,
+    /// How often.
+    pub canary_period: std::time::Duration,
+}
+
+impl Default for NameSettings {
+    fn default() -> Self {
+        NameSettings {
+            watch: Vec::new(),
+            skip: Vec::new(),
+            canary: std::collections::BTreeMap::new(),
+            canary_period: std::time::Duration::from_secs(10),
+        }
+    }
 }
 
 /// Everything that a source is given. Cheap to clone.

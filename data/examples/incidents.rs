@@ -230,6 +230,7 @@ impl Scene {
                 outcome: Some("nxdomain".into()),
                 resolver: Some("127.0.0.11".into()),
                 took_ms: Some(1.2),
+                ..DnsFailure::default()
             },
         );
         let id = || Some("a".repeat(64));
@@ -263,7 +264,7 @@ impl Scene {
         self.tell(
             resolvable.max(exit + down) + 0.3,
             PROXY,
-            DnsOk { name: name(), resolver: Some("127.0.0.11".into()), took_ms: Some(0.9) },
+            DnsOk { name: name(), resolver: Some("127.0.0.11".into()), took_ms: Some(0.9), ..DnsOk::default() },
         );
     }
 

@@ -393,14 +393,26 @@ facts! {
     }
     /// A client failed to resolve a name. The subject is the client.
     DnsFailure = "dns_failure" {
-        /// The name asked for.
+        /// The name asked for; absent where a log line does not say it.
         name: String,
-        /// `nxdomain`, `servfail`, `refused`, `timeout`.
+        /// `nxdomain`, `servfail`, `refused`, `timeout`; `nodata` where the name is there and its addresses are gone;
+        /// absent where a log line does not say it.
         outcome: String,
-        /// Who was asked.
+        /// Who was asked; absent where a log is the witness.
         resolver: String,
         /// How long the answer took, in milliseconds.
         took_ms: f64,
+        /// Which witness: `capture` (packets), `log` (the client's own word) or `canary` (asked by us on its behalf). One failure
+        /// can have several.
+        by: String,
+        /// Record type: `A`, `AAAA`, `SRV`.
+        record: String,
+        /// How many failing lookups this stands for: those of the name since the last that was told. Absent is 1.
+        count: u64,
+        /// Which program wrote the line, where a log is the witness: `nginx`, `haproxy`, `go`, …
+        program: String,
+        /// The line, shortened and without control characters.
+        line: String,
     }
     /// The first success for a name after a failure.
     DnsOk = "dns_ok" {
@@ -410,6 +422,12 @@ facts! {
         resolver: String,
         /// How long the answer took, in milliseconds.
         took_ms: f64,
+        /// Which witness: `capture` or `canary`.
+        by: String,
+        /// When the first of the failing lookups ended.
+        since: Timestamp,
+        /// How many lookups of the name failed since then.
+        failures: u64,
     }
     /// Denominators: failures alone give no rate.
     Tally = "tally" {

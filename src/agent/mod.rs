@@ -82,7 +82,7 @@ async fn watch_host(config: &Config, args: &AgentArgs) -> anyhow::Result<()> {
 
     let mut off = config.off.clone();
     off.extend(args.without.iter().cloned());
-    let settings = Settings { off, probes: config.probes.clone() };
+    let settings = Settings { off, probes: config.probes.clone(), names: config.names.clone() };
     let running =
         Supervisor::new(registry(), clock.clone(), roots.clone(), settings, &host, &boot_id, resume).start();
 

@@ -1,5 +1,6 @@
-//! Two socket options that no safe crate of ours offers: a classic BPF filter on what a socket receives, and a receive
-//! buffer beyond the system's limit. The only unsafe code of the netlink witnesses; the filters themselves are built where they are used.
+//! Three socket options that no safe crate of ours offers: a classic BPF filter on what a socket receives, a receive
+//! buffer beyond the system's limit, and how much a packet socket had to drop. The only unsafe code of the witnesses on sockets; the filters
+//! themselves are built where they are used.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -98,4 +99,26 @@ pub fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> 
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// How many packets a packet socket had to drop since the last call, because nobody read them in time (linux/if_packet.h,
+/// PACKET_STATISTICS: the kernel starts counting anew with each call).
+///
+/// # Errors
+/// The socket is not a packet socket.
+pub fn packets_dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the pointers are to a live struct and to its length; the kernel writes at most that many bytes into it, and
+    // any bit pattern is a valid tpacket_stats (two unsigned ints).
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut len,
+        )
+    };
+    if done == 0 { Ok(stats.tp_drops) } else { Err(io::Error::last_os_error()) }
 }

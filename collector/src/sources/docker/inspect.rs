@@ -13,7 +13,8 @@ use super::bounds::{ITEMS, bounded, bounded_map};
 use super::decode::signal_named;
 use super::hostnames::hostnames;
 use super::subject::{Identity, identity};
-use crate::roster::{Container, Network};
+use super::traits::traits;
+use crate::roster::{Container, Network, Traits};
 
 /// One container as its runtime states it at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,8 @@ pub struct Facts {
     pub probe: Option<String>,
     /// Hostnames it says it serves.
     pub hostnames: Vec<String>,
+    /// What other sources choose it by.
+    pub traits: Arc<Traits>,
     /// Its cgroup; not inspect's to tell, filled in by the transport.
     pub cgroup: Option<String>,
 }
@@ -117,6 +120,7 @@ pub fn facts(v: &Value) -> Option<Facts> {
         pid.is_some() && !flag("Restarting") && (flag("Running") || matches!(status, "running" | "paused"));
     let network = network(v);
     let env = at(v, &["Config", "Env"]).as_array().into_iter().flatten().filter_map(Value::as_str);
+    let hostnames = hostnames(&labels, env);
     Some(Facts {
         identity: identity(&name, &id, &labels),
         image: string(v, &["Config", "Image"]).map(bounded),
@@ -150,7 +154,8 @@ pub fn facts(v: &Value) -> Option<Facts> {
             .filter(|t| *t >= 0.0)
             .unwrap_or(STOP_SECONDS),
         probe: labels.get("linchpin.probe").cloned(),
-        hostnames: hostnames(&labels, env),
+        traits: traits(v, &labels, !hostnames.is_empty()).into(),
+        hostnames,
         cgroup: None,
         labels,
         name,
@@ -288,6 +293,7 @@ impl Facts {
             probe: self.probe.clone(),
             address: self.address,
             removed: false,
+            traits: self.traits.clone(),
         }
     }
 }

@@ -9,7 +9,7 @@ mod answers;
 mod ask;
 mod bounds;
 mod conclude;
-mod connect;
+pub(crate) mod connect;
 pub mod decode;
 mod hostnames;
 pub mod inspect;
@@ -19,6 +19,7 @@ mod pending;
 mod session;
 pub mod subject;
 pub mod tracker;
+mod traits;
 
 #[cfg(test)]
 mod tests;
