@@ -56,7 +56,20 @@ struct SourceKeys {
 
 /// Every table with its keys; the empty name is the top level. A table without keys takes any.
 const KNOWN: &[(&str, &[&str])] = &[
-    ("", &["journal", "listen", "retention_weeks", "objective", "docker", "sources", "probes", "names", "canary"]),
+    (
+        "",
+        &[
+            "journal",
+            "listen",
+            "retention_weeks",
+            "objective",
+            "docker",
+            "sources",
+            "probes",
+            "names",
+            "canary",
+        ],
+    ),
     ("objective", &["target", "window_days", "operator_counts"]),
     ("docker", &["socket"]),
     ("sources", &["off"]),
@@ -127,7 +140,10 @@ fn settle(file: File, cli: &Cli) -> anyhow::Result<Config> {
 }
 
 /// Whose lookups are watched, and which names are asked for, every ten seconds unless told otherwise.
-fn names(keys: NameKeys, canary: std::collections::BTreeMap<String, Vec<String>>) -> anyhow::Result<NameSettings> {
+fn names(
+    keys: NameKeys,
+    canary: std::collections::BTreeMap<String, Vec<String>>,
+) -> anyhow::Result<NameSettings> {
     let standard = NameSettings::default();
     let period = match keys.canary_period_seconds {
         None => standard.canary_period,
@@ -216,7 +232,10 @@ mod tests {
         assert_eq!(f.sources.off, ["host"]);
         let names = names(f.names, f.canary).unwrap();
         assert_eq!((names.watch, names.skip), (vec!["api".to_string()], vec!["web".to_string()]));
-        assert_eq!((names.canary_period.as_secs(), &names.canary["proxy"][..]), (5, &["backend".to_string()][..]));
+        assert_eq!(
+            (names.canary_period.as_secs(), &names.canary["proxy"][..]),
+            (5, &["backend".to_string()][..])
+        );
     }
 
     #[test]

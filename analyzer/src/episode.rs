@@ -143,11 +143,13 @@ impl Episodes {
             What::Unready { .. } => self.unready(i),
             What::Exited(_) => self.exited(fact.instance, i, facts),
             What::Removed => self.removed(fact.instance, i),
-            What::Oom(_) | What::Segfault(_) | What::Missed { .. } => {
+            What::Missed { .. } => {
                 if self.state.phase == Phase::Fresh {
                     self.appear(i);
                 }
             }
+            // The kernel's record of a death says that something lived, not that it is expected to be there.
+            What::Oom(_) | What::Segfault(_) => {}
         }
     }
 

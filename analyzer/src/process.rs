@@ -90,7 +90,7 @@ impl<'a> Subjected<'a> {
         self.subject.episodes().expected().iter().any(|e| {
             let to = e.to.map_or(Timestamp::MAX, |i| self.subject.axis(i));
             self.subject.axis(e.from) <= w.to && to >= w.from
-        })
+        }) || self.kills_within().next().is_some()
     }
 
     /// Downtime of some of its times down, within what is known.

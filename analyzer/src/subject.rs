@@ -139,7 +139,7 @@ impl Subject {
     /// Whether anything tells that it ran: a container that was only made is no process yet.
     #[must_use]
     pub fn is_process(&self) -> bool {
-        !self.episodes.expected().is_empty()
+        !self.episodes.expected().is_empty() || self.facts.iter().any(|f| matches!(f.what, What::Oom(_)))
     }
 
     /// Each described fact, newest first.

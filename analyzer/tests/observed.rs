@@ -162,3 +162,28 @@ fn a_stepped_wall_clock_changes_no_figure() {
         assert_eq!(p.episodes[0].down_at, at(449.5 + step));
     }
 }
+
+#[test]
+fn a_container_that_only_the_kernels_log_knows_is_never_called_up() {
+    let told = |at: &str, subject: &str, rest: &str| {
+        format!(r#"{{"at":"2026-08-09T{at}Z","host":"h","subject":"{subject}",{rest}}}"#)
+    };
+    let kill = r#""kind":"oom_kill","process":"app","pid":7,"scope":"memcg","by":"kernel_log""#;
+    let lines = [
+        told("05:00:00", "docker:11fe85b17ada", kill),
+        told("06:00:00", "host:", r#""kind":"watch_started","source":"docker""#),
+        told("06:10:00", "docker:b246c3c95d67", kill),
+        told("07:00:00", "host:", r#""kind":"watch_stopped","source":"docker""#),
+    ];
+    let mut ledger = linchpin_analyzer::Ledger::new(linchpin_analyzer::Objective::default());
+    for line in &lines {
+        ledger.fold(&serde_json::from_str(line).unwrap());
+    }
+    let report = ledger.report(linchpin_analyzer::Query::default());
+    // The kill before the window is no part of it; the one within is told, and nothing is made up around it.
+    let names: Vec<_> = report.processes.iter().map(|p| p.subject.as_str()).collect();
+    assert_eq!(names, ["docker:b246c3c95d67"]);
+    let p = &report.processes[0];
+    assert_eq!((p.oom_kills, p.ceiling, p.state.as_str()), (1, None, "unknown"));
+    assert_eq!((p.observed_seconds, p.budget.burn_rate), (0.0, None));
+}

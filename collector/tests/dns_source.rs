@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linchpin_collector::roster::{Change, Container, Traits};
+use linchpin_collector::sources::dns;
 use linchpin_collector::sources::dns::canary::question;
 use linchpin_collector::sources::dns::decode::{Kind, message};
 use linchpin_collector::sources::dns::netns::{key_of, within};
-use linchpin_collector::sources::dns;
 use linchpin_collector::{Resume, Roots, Settings, Supervisor};
 use linchpin_data::clock::SystemClock;
 use linchpin_data::{Event, Fact};
@@ -81,10 +81,15 @@ fn ask(client: &UdpSocket, id: u16, name: &str) {
 }
 
 /// The next event that `fits`; all before it are kept.
-async fn until(running: &mut linchpin_collector::supervisor::Running, seen: &mut Vec<Event>, fits: impl Fn(&Event) -> bool) {
+async fn until(
+    running: &mut linchpin_collector::supervisor::Running,
+    seen: &mut Vec<Event>,
+    fits: impl Fn(&Event) -> bool,
+) {
     loop {
         let event = tokio::time::timeout(Duration::from_secs(60), running.events.recv());
-        let event = event.await.unwrap_or_else(|_| panic!("the event in time; seen {seen:#?}")).expect("an event");
+        let event =
+            event.await.unwrap_or_else(|_| panic!("the event in time; seen {seen:#?}")).expect("an event");
         seen.push(event);
         if seen.last().is_some_and(&fits) {
             return;
@@ -100,7 +105,8 @@ async fn hears_a_name_fail_and_come_back() {
     let proc = tempfile::tempdir().unwrap();
     let home = proc.path().join(pid.to_string());
     std::fs::create_dir_all(home.join("root/etc")).unwrap();
-    std::fs::write(home.join("root/etc/resolv.conf"), "search example.test\nnameserver 127.0.0.11\n").unwrap();
+    std::fs::write(home.join("root/etc/resolv.conf"), "search example.test\nnameserver 127.0.0.11\n")
+        .unwrap();
     std::os::unix::fs::symlink(format!("/proc/{pid}/ns"), home.join("ns")).unwrap();
 
     let there = Arc::new(AtomicBool::new(true));
@@ -110,8 +116,15 @@ async fn hears_a_name_fail_and_come_back() {
     let mut settings = Settings::default();
     settings.names.canary.insert("proxy".into(), vec!["standby".into()]);
     let roots = Roots { proc: proc.path().into(), ..Roots::default() };
-    let supervisor =
-        Supervisor::new(vec![dns::source()], Arc::new(SystemClock), roots, settings, "h", "boot", Resume::default());
+    let supervisor = Supervisor::new(
+        vec![dns::source()],
+        Arc::new(SystemClock),
+        roots,
+        settings,
+        "h",
+        "boot",
+        Resume::default(),
+    );
     let mut running = supervisor.start();
     let mut seen = Vec::new();
     until(&mut running, &mut seen, |e| matches!(e.fact, Fact::WatchStarted(_))).await;
@@ -144,7 +157,8 @@ async fn hears_a_name_fail_and_come_back() {
 
     // It ends: what is left is told.
     running.roster.put(Container { running: false, pid: None, ..container }, Change::Exited);
-    until(&mut running, &mut seen, |e| matches!(&e.fact, Fact::Tally(t) if t.of.as_deref() == Some("dns"))).await;
+    until(&mut running, &mut seen, |e| matches!(&e.fact, Fact::Tally(t) if t.of.as_deref() == Some("dns")))
+        .await;
     let Some(Event { fact: Fact::Tally(tally), .. }) = seen.last() else { panic!() };
     // The canary's questions are not the client's.
     assert_eq!((tally.asked, tally.answered, tally.failed), (Some(5), Some(5), Some(1)));
@@ -162,12 +176,18 @@ async fn hears_a_name_fail_and_come_back() {
         .collect();
     let [one] = &failures[..] else { panic!("{failures:#?}") };
     assert_eq!((one.name.as_deref(), one.outcome.as_deref()), (Some("backend"), Some("nxdomain")));
-    assert_eq!((one.resolver.as_deref(), one.record.as_deref(), one.count), (Some("127.0.0.11"), Some("A"), None));
+    assert_eq!(
+        (one.resolver.as_deref(), one.record.as_deref(), one.count),
+        (Some("127.0.0.11"), Some("A"), None)
+    );
     for event in &seen {
         if let Fact::DnsFailure(f) = &event.fact
             && f.by.as_deref() == Some("canary")
         {
-            assert_eq!((&*event.subject, f.name.as_deref(), f.outcome.as_deref()), ("docker:proxy", Some("standby"), Some("nxdomain")));
+            assert_eq!(
+                (&*event.subject, f.name.as_deref(), f.outcome.as_deref()),
+                ("docker:proxy", Some("standby"), Some("nxdomain"))
+            );
         }
         let name = serde_json::to_string(event).unwrap();
         assert!(!name.contains("nowhere") && !name.contains("backend.example.test"), "{name}");

@@ -264,7 +264,12 @@ impl Scene {
         self.tell(
             resolvable.max(exit + down) + 0.3,
             PROXY,
-            DnsOk { name: name(), resolver: Some("127.0.0.11".into()), took_ms: Some(0.9), ..DnsOk::default() },
+            DnsOk {
+                name: name(),
+                resolver: Some("127.0.0.11".into()),
+                took_ms: Some(0.9),
+                ..DnsOk::default()
+            },
         );
     }
 
