@@ -175,11 +175,11 @@ fn a_container_that_only_the_kernels_log_knows_is_never_called_up() {
         told("06:10:00", "docker:b246c3c95d67", kill),
         told("07:00:00", "host:", r#""kind":"watch_stopped","source":"docker""#),
     ];
-    let mut ledger = linchpin_analyzer::Ledger::new(linchpin_analyzer::Objective::default());
+    let mut ledger = Ledger::new(Objective::default());
     for line in &lines {
         ledger.fold(&serde_json::from_str(line).unwrap());
     }
-    let report = ledger.report(linchpin_analyzer::Query::default());
+    let report = ledger.report(Query::default());
     // The kill before the window is no part of it; the one within is told, and nothing is made up around it.
     let names: Vec<_> = report.processes.iter().map(|p| p.subject.as_str()).collect();
     assert_eq!(names, ["docker:b246c3c95d67"]);
