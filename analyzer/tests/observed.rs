@@ -3,7 +3,7 @@
 mod scene;
 use scene::{at, ledger, told};
 
-use linchpin_analyzer::{Ledger, Query};
+use linchpin_analyzer::{Ledger, Objective, Query};
 
 fn live(seconds: f64) -> Query {
     Query { as_of: Some(at(seconds)), ..Query::default() }
