@@ -7,6 +7,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 
 use super::binomial;
 use super::chance::Bins;
+use crate::ceiling::quantile;
 
 /// Window in which a restart may follow a kill, in nanoseconds (5 s).
 pub const WINDOW_NS: i64 = 5_000_000_000;
@@ -131,11 +132,8 @@ impl Counted {
     /// Quartiles of the lag; `None` without hits.
     #[must_use]
     pub fn lag(&self) -> Option<Lag> {
-        Some(Lag {
-            median: quantile(&self.lags, 0.5)?,
-            p25: quantile(&self.lags, 0.25)?,
-            p75: quantile(&self.lags, 0.75)?,
-        })
+        let at = |q| quantile(&self.lags, q);
+        (!self.lags.is_empty()).then(|| Lag { median: at(0.5), p25: at(0.25), p75: at(0.75) })
     }
 }
 
@@ -143,15 +141,6 @@ impl Counted {
 fn at_least_half(a: usize, b: usize) -> f64 {
     let Some(below) = (a as u64).checked_sub(1) else { return 1.0 };
     Binomial::new(0.5, (a + b) as u64).map_or(1.0, |d| d.sf(below))
-}
-
-/// The q-quantile of sorted values by linear interpolation between order statistics.
-fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let place = q * sorted.len().checked_sub(1)? as f64;
-    let (low, part) = (place.floor() as usize, place.fract());
-    let a = sorted.get(low)?;
-    let b = sorted.get(low + 1).unwrap_or(a);
-    Some(a + (b - a) * part)
 }
 
 /// Benjamini–Hochberg: for each p the least false-discovery rate at which it would be taken (Benjamini & Hochberg 1995).

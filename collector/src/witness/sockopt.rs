@@ -27,20 +27,10 @@ pub mod bpf {
     pub const fn load16(offset: u32) -> Instruction {
         op(0x28, 0, 0, offset)
     }
-    /// X := A.
-    #[must_use]
-    pub const fn to_x() -> Instruction {
-        op(0x07, 0, 0, 0)
-    }
     /// If A = `k`, skip `then` instructions, else skip `otherwise`.
     #[must_use]
     pub const fn if_is(k: u32, then: u8, otherwise: u8) -> Instruction {
         op(0x15, then, otherwise, k)
-    }
-    /// If A = X, skip `then` instructions, else skip `otherwise`.
-    #[must_use]
-    pub const fn if_is_x(then: u8, otherwise: u8) -> Instruction {
-        op(0x1d, then, otherwise, 0)
     }
     /// Let the packet through.
     #[must_use]
