@@ -2,6 +2,8 @@
 //! Only shapes and units; how the figures are reached stands in the modules that fill them. The fields that DESIGN calls
 //! stable keep their names for ever; others may be added.
 
+pub mod diagnosis;
+
 use std::collections::BTreeMap;
 
 use linchpin_data::{EventId, Timestamp};
@@ -51,6 +53,30 @@ pub struct Report {
     /// Pairs beyond those told, all weaker.
     #[serde(default)]
     pub links_untold: u64,
+    /// Kills that reached a victim through a name that failed, strongest first.
+    #[serde(default)]
+    pub chains: Vec<diagnosis::Chain>,
+    /// Names that failed, by client.
+    #[serde(default)]
+    pub names: Vec<diagnosis::FailingName>,
+    /// Each usual suspect of every subject that restarted.
+    #[serde(default)]
+    pub differentials: Vec<diagnosis::Differential>,
+    /// Each host's memory against what was promised of it.
+    #[serde(default)]
+    pub host_pressure: Vec<diagnosis::HostPressure>,
+    /// Subjects at their memory ceiling.
+    #[serde(default)]
+    pub subject_pressure: Vec<diagnosis::SubjectPressure>,
+    /// Changes marked on the timeline, oldest first.
+    #[serde(default)]
+    pub changes: Vec<diagnosis::Change>,
+    /// What has been survived since those that concern a link.
+    #[serde(default)]
+    pub proofs: Vec<diagnosis::Proof>,
+    /// Drills, oldest first.
+    #[serde(default)]
+    pub drills: Vec<diagnosis::DrillResult>,
     /// What replication is worth.
     pub redundancy: Vec<serde_json::Value>,
     /// What the audit rules found.
@@ -308,6 +334,36 @@ pub struct ProcessDetail {
     pub gaps: Vec<Gap>,
     /// Deaths within it that ended no episode (a child's OOM kill), newest first.
     pub other_deaths: Vec<Death>,
+    /// Links in which it is the victim, strongest first.
+    #[serde(default)]
+    pub links: Vec<crate::link::pairs::Link>,
+    /// Links in which its deaths cause another's restarts.
+    #[serde(default)]
+    pub causes_others: Vec<crate::link::pairs::Link>,
+    /// When deaths came around its restarts: for each suspect linked or together, and for the best control.
+    #[serde(default)]
+    pub lag_histograms: Vec<diagnosis::LagHistogram>,
+    /// How kills reached it through a name.
+    #[serde(default)]
+    pub chains: Vec<diagnosis::Chain>,
+    /// Names that failed for it.
+    #[serde(default)]
+    pub names: Vec<diagnosis::FailingName>,
+    /// Each usual suspect of its restarts.
+    #[serde(default)]
+    pub differential: Option<diagnosis::Differential>,
+    /// Its memory against its ceiling.
+    #[serde(default)]
+    pub pressure: Option<diagnosis::SubjectPressure>,
+    /// Changes of it and marks of the host, oldest first.
+    #[serde(default)]
+    pub changes: Vec<diagnosis::Change>,
+    /// What it has survived since.
+    #[serde(default)]
+    pub proofs: Vec<diagnosis::Proof>,
+    /// Drills in which it was to stay up.
+    #[serde(default)]
+    pub drills: Vec<diagnosis::DrillResult>,
 }
 
 /// One time it was down.
@@ -347,7 +403,7 @@ pub struct Episode {
 }
 
 /// One fact that a judgement rests on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The event.
     pub event: EventId,

@@ -466,6 +466,34 @@ facts! {
         /// One of them, shortened.
         sample: String,
     }
+    /// A change was made, and someone marked it. Subject: what was changed, or `host:`.
+    Mark = "mark" {
+        /// What was changed, in the words of whoever did it.
+        text: String,
+        /// Who marked it, as a user's name.
+        by: String,
+    }
+    /// A drill: a subject is restarted on purpose, and another is to stay up. Subject: who is to stay up.
+    Drill = "drill" {
+        /// Names the drill: its begin and its end share it.
+        drill: String,
+        /// `begun` (before anything is changed) or `ended`.
+        phase: String,
+        /// What is restarted on purpose.
+        restarts: String,
+        /// `survived` (its start time did not change, it stayed ready, every hostname answered), `restarted`, `interrupted`
+        /// (it lived, and did not accept or a hostname did not answer), `failed` (the restart itself could not be made).
+        /// With `ended` only.
+        verdict: String,
+        /// The verdict as a sentence, with its figures.
+        text: String,
+        /// Hostnames that were watched, and how many of how many requests to each were answered: `shop.test: 40/40`.
+        hostnames: Vec<String>,
+        /// Length of the watch in seconds.
+        seconds: f64,
+        /// Who ran it, as a user's name.
+        by: String,
+    }
     /// A remark for people: where a recording comes from, what an incident was.
     Note = "note" {
         /// The remark.
