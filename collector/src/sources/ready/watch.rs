@@ -150,6 +150,24 @@ fn succeeded(exits: &Exits, old: &Holders, new: Option<&Holders>) -> Option<(u64
     (began.saturating_add(10 * MS) > ended).then_some((ended, began.max(ended)))
 }
 
+/// Whether a process is in that namespace now.
+fn is_in(proc: &std::path::Path, pid: u32, key: Key) -> bool {
+    key_of(proc, pid).is_ok_and(|k| k == key)
+}
+
+/// The listening sockets of a namespace, from the tables of the first of `pids` that is in it before and after they are read:
+/// a container's first processes begin in the engine's namespace, whose ports are not the container's.
+fn read_from_within(
+    proc: &std::path::Path,
+    key: Key,
+    mut pids: impl Iterator<Item = u32>,
+) -> Option<Vec<Listener>> {
+    pids.find_map(|pid| {
+        let tables = is_in(proc, pid, key).then(|| read_tables(proc, pid).ok())??;
+        is_in(proc, pid, key).then_some(tables)
+    })
+}
+
 fn lost(what: &str, e: &dyn std::fmt::Display) -> SourceError {
     SourceError::Lost { what: what.into(), why: e.to_string() }
 }
@@ -350,6 +368,11 @@ impl Watch {
             let diag = match self.home.inside(&self.cx.roots.proc, pid, key, Diag::open) {
                 Ok(diag) => Some(diag),
                 Err(InsideError::Stuck(e)) => return Err(lost("return to the own network namespace", &e)),
+                Err(InsideError::Failed(error)) if !is_in(&self.cx.roots.proc, pid, key) => {
+                    tracing::debug!(%id, pid, %error, "left before its namespace was entered; the next visit tries again");
+                    // A step of the start that is over already: another process of the container is asked at the next visit.
+                    return Ok(());
+                }
                 Err(InsideError::Failed(e)) => {
                     self.note_refusal(&e);
                     None
@@ -374,12 +397,11 @@ impl Watch {
         Ok(())
     }
 
-    /// Says once that namespaces can not be entered; a process that ended meanwhile is no refusal.
+    /// Says once that namespaces can not be entered.
     fn note_refusal(&mut self, e: &io::Error) {
-        if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(nix::libc::ESRCH) || self.refused {
+        if std::mem::replace(&mut self.refused, true) {
             return;
         }
-        self.refused = true;
         let detail = format!(
             "enter a container's network namespace: {e}; its ports are read from /proc instead, at most once a second while \
              well. Grant CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_ADMIN"
@@ -478,7 +500,7 @@ impl Watch {
 
     /// Looks at one container and tells what follows.
     fn visit(&mut self, id: &Arc<str>) -> Result<(), SourceError> {
-        if self.lives.get(id).is_some_and(|e| e.key.is_none() && e.main.is_none()) {
+        if self.lives.get(id).is_some_and(|e| e.key.is_none()) {
             self.find_space(id)?;
         }
         let Some(e) = self.lives.get(id) else { return Ok(()) };
@@ -489,7 +511,7 @@ impl Watch {
             self.end(id, ended);
             return Ok(());
         }
-        if e.key.is_none() && e.main.is_none() {
+        if e.key.is_none() {
             return Ok(());
         }
         let looked = if e.next <= now.boot_ns { Some(self.listeners_of(id)) } else { None };
@@ -536,7 +558,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Finds the namespace of a container that is about to start: that of a process in its cgroup which left the host's.
+    /// Finds the namespace of a container: its main process's, or while it is about to start that of a process in its cgroup
+    /// which left the host's and ours (its engine's may be either).
     fn find_space(&mut self, id: &Arc<str>) -> Result<(), SourceError> {
         let proc = self.cx.roots.proc.clone();
         let on_host = self.cx.roster.get(id).is_some_and(|c| c.network == Network::Host);
@@ -544,14 +567,18 @@ impl Watch {
         let now = self.cx.clock.now().boot_ns;
         let waited = now.saturating_sub(e.came);
         e.next = now.saturating_add(if waited < 300 * MS { 2 * MS } else { 20 * MS });
+        if let Some(main) = e.main {
+            let key = key_of(&proc, main.pid).ok();
+            return self.enter(id, key, main.pid);
+        }
         if waited > NAMELESS_NS {
             self.end(id, now);
             return Ok(());
         }
         let pids = e.directory.as_deref().map(processes).unwrap_or_default();
-        let found = pids.iter().find_map(|pid| {
-            key_of(&proc, *pid).ok().filter(|k| on_host || *k != self.host).map(|k| (k, *pid))
-        });
+        let before = [self.host, self.home.key()];
+        let left = |k: &Key| on_host || !before.contains(k);
+        let found = pids.iter().find_map(|pid| key_of(&proc, *pid).ok().filter(left).map(|k| (k, *pid)));
         match found {
             Some((key, pid)) => self.enter(id, Some(key), pid),
             None => Ok(()),
@@ -591,12 +618,9 @@ impl Watch {
                 }
             }
             _ => {
-                let pid = e
-                    .main
-                    .map(|m| m.pid)
-                    .or_else(|| pids().first().copied())
-                    .ok_or(io::ErrorKind::NotFound)?;
-                read_tables(proc, pid)?
+                let key = e.key.ok_or(io::ErrorKind::NotFound)?;
+                let candidates = e.main.iter().map(|m| m.pid).chain(pids());
+                read_from_within(proc, key, candidates).ok_or(io::ErrorKind::NotFound)?
             }
         };
         let own = listeners.into_iter().filter(Listener::is_own);
@@ -693,6 +717,28 @@ mod tests {
         assert_eq!(succeeded(&exits, &old, Some(&holders(&[2], &[]))), None, "nobody knows who");
         assert_eq!(succeeded(&exits, &old, None), None);
         assert_eq!(succeeded(&exits, &holders(&[1], &[]), Some(&new(5_020))), None);
+    }
+
+    #[test]
+    fn tables_are_read_only_from_within_the_namespace() {
+        let root = tempfile::tempdir().unwrap();
+        let line = |port: u16| {
+            format!("  sl local rem st\n 0: 00000000:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 7 1\n")
+        };
+        // One in the engine's namespace, one in the container's, one that is gone.
+        for (pid, port) in [(10, 7420), (11, 80)] {
+            std::fs::create_dir_all(root.path().join(format!("{pid}/ns"))).unwrap();
+            std::fs::create_dir_all(root.path().join(format!("{pid}/net"))).unwrap();
+            std::fs::write(root.path().join(format!("{pid}/ns/net")), "").unwrap();
+            std::fs::write(root.path().join(format!("{pid}/net/tcp")), line(port)).unwrap();
+        }
+        let key = key_of(root.path(), 11).unwrap();
+        let ports = |pids: &[u32]| {
+            let found = read_from_within(root.path(), key, pids.iter().copied());
+            found.map(|l| l.iter().map(|l| l.port).collect::<Vec<_>>())
+        };
+        assert_eq!(ports(&[12, 10, 11]), Some(vec![80]));
+        assert_eq!(ports(&[12, 10]), None, "nobody is in it: nothing is known, and not that nothing listens");
     }
 
     #[test]
