@@ -327,14 +327,32 @@ impl<'a> Session<'a> {
 
     /// A source that sees containers and learns nothing about them says so.
     async fn tell_blind(&mut self) {
-        if self.failed > 0 && self.learned == 0 {
-            let detail = format!(
-                "containers were seen and none of {} inspections told anything; an engine newer than this version may answer \
-                 in another shape: run `linchpin doctor`",
-                self.failed
-            );
+        if let Some(detail) = blind(self.learned, self.failed) {
             self.cx.emit(self.cx.issue("host:", "blind", self.failed, detail, &self.last_failure)).await;
         }
         (self.learned, self.failed) = (0, 0);
+    }
+}
+
+/// What to say of a time in which that many inspections told something and that many did not; `None` while there is sight, or
+/// nothing to see.
+fn blind(learned: u64, failed: u64) -> Option<String> {
+    (failed > 0 && learned == 0).then(|| {
+        format!(
+            "containers were seen and none of {failed} inspections told anything; an engine newer than this version may answer \
+             in another shape: run `linchpin doctor`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blind;
+
+    #[test]
+    fn an_engine_that_tells_nothing_is_said() {
+        assert!(blind(0, 3).unwrap().contains("none of 3 inspections"));
+        assert_eq!(blind(1, 3), None, "some told: a container that went away is no blindness");
+        assert_eq!(blind(0, 0), None, "nothing to see");
     }
 }

@@ -244,6 +244,22 @@ fn a_name_that_goes_on_failing_is_told_once_a_second() {
 }
 
 #[test]
+fn silence_is_no_recovery() {
+    // Asked no more for an hour, and then answered: back from then on, not from the moment it was no longer asked.
+    assert_eq!(
+        play(
+            "0 ? b A\n1 ! b A ok\n1000 ? b A\n1001 ! b A nxdomain\n3600000 ? b A\n3600001 ! b A ok\n3610000 end"
+        ),
+        ["1001 b A nxdomain after 1, 1", "3600001 b ok since 1001, 1"]
+    );
+    // Never again: it never was.
+    assert_eq!(
+        play("0 ? b A\n1 ! b A ok\n1000 ? b A\n1001 ! b A nxdomain\n3600000 end"),
+        ["1001 b A nxdomain after 1, 1"]
+    );
+}
+
+#[test]
 fn what_waits_is_told_when_the_client_ends() {
     assert_eq!(
         play("0 ? b A\n1 ! b A ok\n100 ? b A\n101 ! b A nxdomain\n110 end"),
