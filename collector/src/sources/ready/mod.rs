@@ -16,6 +16,7 @@ use crate::source::{Roots, Sight, Source, SourceContext, SourceError};
 use crate::witness::{connector, priority};
 
 pub mod diag;
+pub mod holders;
 pub mod http;
 pub mod life;
 pub mod netns;

@@ -32,6 +32,12 @@ pub fn key_of(proc: &Path, pid: u32) -> io::Result<Key> {
     Ok(Key(m.dev(), m.ino()))
 }
 
+/// Whether a process is in that namespace now.
+#[must_use]
+pub fn is_in(proc: &Path, pid: u32, key: Key) -> bool {
+    key_of(proc, pid).is_ok_and(|k| k == key)
+}
+
 /// The way back: the namespace of the calling thread.
 pub struct Home(File, Key);
 

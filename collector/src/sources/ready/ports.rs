@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use super::netns::{Key, is_in};
+
 /// One listening TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listener {
@@ -83,6 +85,16 @@ pub fn read_tables(proc: &Path, pid: u32) -> std::io::Result<Vec<Listener>> {
         out.extend(parse_table(&text));
     }
     Ok(out)
+}
+
+/// The listening sockets of a namespace, from the tables of the first of `pids` that is in it before and after they are read:
+/// a container's first processes begin in the engine's namespace, whose ports are not the container's.
+#[must_use]
+pub fn read_from_within(proc: &Path, key: Key, mut pids: impl Iterator<Item = u32>) -> Option<Vec<Listener>> {
+    pids.find_map(|pid| {
+        let tables = is_in(proc, pid, key).then(|| read_tables(proc, pid).ok())??;
+        is_in(proc, pid, key).then_some(tables)
+    })
 }
 
 /// The socket inode in the target of a descriptor's link, `socket:[12345]`.
@@ -181,5 +193,27 @@ mod tests {
             let line = format!("  0: {hex:08X}:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 {inode} 1");
             prop_assert_eq!(parse_table(&line).collect::<Vec<_>>(), [Listener { address: address.into(), port, inode }]);
         }
+    }
+
+    #[test]
+    fn tables_are_read_only_from_within_the_namespace() {
+        let root = tempfile::tempdir().unwrap();
+        let line = |port: u16| {
+            format!("  sl local rem st\n 0: 00000000:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 7 1\n")
+        };
+        // One in the engine's namespace, one in the container's, one that is gone.
+        for (pid, port) in [(10, 7420), (11, 80)] {
+            std::fs::create_dir_all(root.path().join(format!("{pid}/ns"))).unwrap();
+            std::fs::create_dir_all(root.path().join(format!("{pid}/net"))).unwrap();
+            std::fs::write(root.path().join(format!("{pid}/ns/net")), "").unwrap();
+            std::fs::write(root.path().join(format!("{pid}/net/tcp")), line(port)).unwrap();
+        }
+        let key = super::super::netns::key_of(root.path(), 11).unwrap();
+        let ports = |pids: &[u32]| {
+            let found = read_from_within(root.path(), key, pids.iter().copied());
+            found.map(|l| l.iter().map(|l| l.port).collect::<Vec<_>>())
+        };
+        assert_eq!(ports(&[12, 10, 11]), Some(vec![80]));
+        assert_eq!(ports(&[12, 10]), None, "nobody is in it: nothing is known, and not that nothing listens");
     }
 }

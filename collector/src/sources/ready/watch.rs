@@ -2,26 +2,26 @@
 //! socket or a container came or went, or until something that started or closed is to be looked at again. What follows
 //! from what is seen is [`super::life`]'s.
 
+mod telling;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linchpin_data::Event;
 use linchpin_data::clock::Stamp;
-use linchpin_data::event::{Ready, Unready};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 
 use super::diag::Diag;
+use super::holders::{Holders, held, succeeded};
 use super::life::{Adopted, Life, Ports, Told};
-use super::netns::{Home, InsideError, Key, key_of};
-use super::ports::{Listener, read_tables, sockets_of};
+use super::netns::{Home, InsideError, Key, is_in, key_of};
+use super::ports::{Listener, read_from_within, sockets_of};
 use super::process::{Process, ended_at};
 use super::starts::{Sign, Starts, directory, processes};
 use crate::roster::{Change, Container, Network};
 use crate::source::{SourceContext, SourceError};
-use crate::witness::Exits;
 
 const MS: u64 = 1_000_000;
 /// What woke us: the source itself, the cgroup directories, or a namespace of that number.
@@ -30,11 +30,6 @@ const STARTS: u64 = 1;
 const FIRST_SPACE: u64 = 2;
 /// How long a container may start before its namespace is found or its runtime speaks.
 const NAMELESS_NS: u64 = 10_000 * MS;
-/// How long a fact waits for its container's name, and how many may.
-const UNTOLD_NS: u64 = 30_000 * MS;
-const UNTOLD: usize = 1024;
-/// Most subjects whose ports are kept in mind.
-const LEARNED: usize = 4096;
 
 /// What the source tells its thread.
 #[derive(Debug)]
@@ -66,13 +61,6 @@ struct Entry {
     next: u64,
 }
 
-/// The sockets that listen on a port, by inode, and the processes that hold them.
-#[derive(Default)]
-struct Holders {
-    sockets: BTreeSet<u64>,
-    processes: Vec<Process>,
-}
-
 /// A network namespace that is watched.
 struct Space {
     number: u64,
@@ -101,71 +89,6 @@ pub struct Watch {
     buffer: Vec<u8>,
     /// Why namespaces can not be entered, once that was met and told.
     refused: bool,
-}
-
-/// Notes who holds each port now. Gives back the holders before, of the ports of which none of the sockets is left. `pids`
-/// are looked through only where sockets changed.
-fn held(
-    proc: &std::path::Path,
-    holders: &mut BTreeMap<u16, Holders>,
-    listeners: &[Listener],
-    pids: impl FnOnce() -> Vec<u32>,
-) -> BTreeMap<u16, Holders> {
-    let mut now: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
-    for l in listeners {
-        now.entry(l.port).or_default().insert(l.inode);
-    }
-    let changed: Vec<u16> = now
-        .iter()
-        .filter(|(p, s)| holders.get(p).is_none_or(|h| h.sockets != **s))
-        .map(|(p, _)| *p)
-        .collect();
-    let mut replaced = BTreeMap::new();
-    if changed.is_empty() {
-        return replaced;
-    }
-    let owners: Vec<_> = pids().into_iter().map(|pid| (pid, sockets_of(proc, &[pid]))).collect();
-    for port in changed {
-        let sockets = now.remove(&port).unwrap_or_default();
-        let holds =
-            |(_, has): &&(u32, std::collections::HashSet<u64>)| sockets.iter().any(|s| has.contains(s));
-        let processes =
-            owners.iter().filter(holds).filter_map(|(pid, _)| Process::read(proc, *pid)).collect();
-        let old = holders.remove(&port);
-        if let Some(old) = old.filter(|o| o.sockets.is_disjoint(&sockets)) {
-            replaced.insert(port, old);
-        }
-        holders.insert(port, Holders { sockets, processes });
-    }
-    replaced
-}
-
-/// When the old holders of a port had all ended and when the first of the new ones began, if that came after: then nobody
-/// held the port in between. A new process that began before (a handover without a gap) gives `None`.
-fn succeeded(exits: &Exits, old: &Holders, new: Option<&Holders>) -> Option<(u64, u64)> {
-    let ends: Option<Vec<u64>> =
-        old.processes.iter().map(|p| exits.get(p.pid, p.started).map(|e| e.boot_ns)).collect();
-    let (ended, began) = (ends?.into_iter().max()?, new?.processes.iter().map(|p| p.started).min()?);
-    // A start is known to the tick of 10 ms, never late.
-    (began.saturating_add(10 * MS) > ended).then_some((ended, began.max(ended)))
-}
-
-/// Whether a process is in that namespace now.
-fn is_in(proc: &std::path::Path, pid: u32, key: Key) -> bool {
-    key_of(proc, pid).is_ok_and(|k| k == key)
-}
-
-/// The listening sockets of a namespace, from the tables of the first of `pids` that is in it before and after they are read:
-/// a container's first processes begin in the engine's namespace, whose ports are not the container's.
-fn read_from_within(
-    proc: &std::path::Path,
-    key: Key,
-    mut pids: impl Iterator<Item = u32>,
-) -> Option<Vec<Listener>> {
-    pids.find_map(|pid| {
-        let tables = is_in(proc, pid, key).then(|| read_tables(proc, pid).ok())??;
-        is_in(proc, pid, key).then_some(tables)
-    })
 }
 
 fn lost(what: &str, e: &dyn std::fmt::Display) -> SourceError {
@@ -629,130 +552,5 @@ impl Watch {
         }
         let sockets = sockets_of(proc, &pids());
         Ok(own.filter(|l| sockets.contains(&l.inode)).collect())
-    }
-
-    /// At the end nothing that is held is lost.
-    fn finish(&mut self) {
-        let ids: Vec<_> = self.lives.keys().cloned().collect();
-        for id in ids {
-            self.end_if_over(&id);
-            let facts = self.lives.get_mut(&id).map(|e| e.life.tell(u64::MAX, true)).unwrap_or_default();
-            self.tell(&id, facts);
-        }
-    }
-
-    /// Tells facts of a container; they wait while the runtime has not yet told its name.
-    fn tell(&mut self, id: &Arc<str>, facts: Vec<Told>) {
-        for told in facts {
-            match self.cx.roster.get(id) {
-                Some(c) => {
-                    self.cx.emit_blocking(self.event(&c, told));
-                }
-                None if self.untold.len() < UNTOLD => {
-                    self.untold.push((id.clone(), told, self.cx.clock.now().boot_ns))
-                }
-                None => tracing::warn!(%id, "too many unknown containers: a readiness is not recorded"),
-            }
-        }
-    }
-
-    /// Tells what waited for a name, and forgets what waited too long; keeps what is learned bounded.
-    fn tell_named(&mut self) {
-        let now = self.cx.clock.now().boot_ns;
-        for (id, told, since) in std::mem::take(&mut self.untold) {
-            if let Some(c) = self.cx.roster.get(&id) {
-                self.cx.emit_blocking(self.event(&c, told));
-            } else if now.saturating_sub(since) < UNTOLD_NS {
-                self.untold.push((id, told, since));
-            }
-        }
-        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        if learned.len() > LEARNED {
-            let known: BTreeSet<_> = self.cx.roster.all().into_iter().map(|c| c.subject).collect();
-            learned.retain(|subject, _| known.contains(subject));
-        }
-    }
-
-    fn event(&self, c: &Container, told: Told) -> Event {
-        let (instance, by) = (Some(c.id.to_string()), Some("listen".to_string()));
-        let (Told::Ready(port, seen) | Told::Unready(port, seen)) = told;
-        let (resolution_ms, port) = (Some(seen.resolution_ms()), Some(port.into()));
-        let mut event = match told {
-            Told::Ready(..) => {
-                self.cx.event_at(seen.at, &c.subject, Ready { instance, by, resolution_ms, port })
-            }
-            Told::Unready(..) => {
-                self.cx.event_at(seen.at, &c.subject, Unready { instance, by, resolution_ms, port })
-            }
-        };
-        event.after = seen.polled.then_some(seen.after.at);
-        event
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::witness::Exit;
-
-    fn holders(sockets: &[u64], processes: &[(u32, u64)]) -> Holders {
-        let processes = processes.iter().map(|(pid, ms)| Process { pid: *pid, started: ms * MS }).collect();
-        Holders { sockets: sockets.iter().copied().collect(), processes }
-    }
-
-    #[test]
-    fn a_gap_that_nobody_looked_into_is_told_from_a_handover() {
-        let exits = Exits::default();
-        let old = holders(&[1], &[(10, 1_000)]);
-        let new = |ms| holders(&[2], &[(11, ms)]);
-        assert_eq!(succeeded(&exits, &old, Some(&new(5_020))), None, "the old holder lives");
-        exits.record(Exit { pid: 10, boot_ns: 5_000 * MS, code: Some(1), signal: None });
-        assert_eq!(succeeded(&exits, &old, Some(&new(5_020))), Some((5_000 * MS, 5_020 * MS)));
-        assert_eq!(
-            succeeded(&exits, &old, Some(&new(4_995))),
-            Some((5_000 * MS, 5_000 * MS)),
-            "within a tick"
-        );
-        assert_eq!(succeeded(&exits, &old, Some(&new(4_900))), None, "handed over");
-        assert_eq!(succeeded(&exits, &old, Some(&holders(&[2], &[]))), None, "nobody knows who");
-        assert_eq!(succeeded(&exits, &old, None), None);
-        assert_eq!(succeeded(&exits, &holders(&[1], &[]), Some(&new(5_020))), None);
-    }
-
-    #[test]
-    fn tables_are_read_only_from_within_the_namespace() {
-        let root = tempfile::tempdir().unwrap();
-        let line = |port: u16| {
-            format!("  sl local rem st\n 0: 00000000:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 7 1\n")
-        };
-        // One in the engine's namespace, one in the container's, one that is gone.
-        for (pid, port) in [(10, 7420), (11, 80)] {
-            std::fs::create_dir_all(root.path().join(format!("{pid}/ns"))).unwrap();
-            std::fs::create_dir_all(root.path().join(format!("{pid}/net"))).unwrap();
-            std::fs::write(root.path().join(format!("{pid}/ns/net")), "").unwrap();
-            std::fs::write(root.path().join(format!("{pid}/net/tcp")), line(port)).unwrap();
-        }
-        let key = key_of(root.path(), 11).unwrap();
-        let ports = |pids: &[u32]| {
-            let found = read_from_within(root.path(), key, pids.iter().copied());
-            found.map(|l| l.iter().map(|l| l.port).collect::<Vec<_>>())
-        };
-        assert_eq!(ports(&[12, 10, 11]), Some(vec![80]));
-        assert_eq!(ports(&[12, 10]), None, "nobody is in it: nothing is known, and not that nothing listens");
-    }
-
-    #[test]
-    fn holders_are_replaced_only_when_all_their_sockets_went() {
-        let root = tempfile::tempdir().unwrap();
-        let listen = |inode| Listener { address: "0.0.0.0".parse().unwrap(), port: 80, inode };
-        let mut known = BTreeMap::new();
-        assert!(held(root.path(), &mut known, &[listen(1), listen(2)], Vec::new).is_empty());
-        assert!(held(root.path(), &mut known, &[listen(2), listen(3)], Vec::new).is_empty());
-        assert!(
-            held(root.path(), &mut known, &[listen(2), listen(3)], || unreachable!("nothing changed"))
-                .is_empty()
-        );
-        let replaced = held(root.path(), &mut known, &[listen(4)], Vec::new);
-        assert_eq!(replaced[&80].sockets, BTreeSet::from([2, 3]));
     }
 }
