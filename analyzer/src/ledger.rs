@@ -9,10 +9,12 @@ use linchpin_data::{Event, Span, Timestamp, Windows};
 
 use crate::fact::hash;
 use crate::host::Host;
-use crate::link::pairs::{self, Party};
+use crate::link::pair::Verdict;
+use crate::link::pairs::Link;
 use crate::process::Subjected;
 use crate::report::{Gap, Lane, Objective, ProcessDetail, Query, Report, Window};
 use crate::view::{View, source_of};
+use crate::why::{Inquiry, Why};
 
 /// Sources that see restarts, whatever subjects there are.
 const RUNTIMES: [&str; 6] = ["docker", "podman", "containerd", "systemd", "k8s", "nomad"];
@@ -91,26 +93,11 @@ impl Ledger {
     pub fn report(&self, q: Query) -> Report {
         let seen = self.look(q);
         let mut processes = Vec::new();
-        let (mut links, mut links_untold) = (Vec::new(), 0);
+        let mut why = Why::default();
         for (name, host, view) in &seen.hosts {
-            let mut parties = Vec::new();
-            for (subject, s) in host.subjects.iter().filter(|(_, s)| s.is_process()) {
-                let subjected = Subjected::new(view, subject, s, self.objective);
-                if subjected.concerns() {
-                    let process = subjected.process(name, &host.timeline);
-                    parties.push(Party {
-                        name: subject.to_string(),
-                        service: process.service.clone(),
-                        observed: subjected.observed().clone(),
-                        onsets: subjected.onsets(),
-                        deaths: subjected.deaths(),
-                    });
-                    processes.push(process);
-                }
-            }
-            let (told, more) = pairs::links(name, &parties);
-            links.extend(told);
-            links_untold += more;
+            let inquiry = Inquiry::new(name, host, view, self.objective);
+            processes.extend(inquiry.processes());
+            why.merge(inquiry.why());
         }
         // Burn, and within equal burn (or none) the name.
         processes.sort_by(|a, b| {
@@ -119,16 +106,16 @@ impl Ledger {
         });
         Report {
             processes,
-            links,
-            links_untold,
-            chains: Vec::new(),
-            names: Vec::new(),
-            differentials: Vec::new(),
-            host_pressure: Vec::new(),
-            subject_pressure: Vec::new(),
-            changes: Vec::new(),
-            proofs: Vec::new(),
-            drills: Vec::new(),
+            links: why.links,
+            links_untold: why.links_untold,
+            chains: why.chains,
+            names: why.names,
+            differentials: why.differentials,
+            host_pressure: why.host_pressure,
+            subject_pressure: why.subject_pressure,
+            changes: why.changes,
+            proofs: why.proofs,
+            drills: why.drills,
             redundancy: Vec::new(),
             findings: Vec::new(),
             not_computed: ["redundancy", "findings"].map(String::from).to_vec(),
@@ -152,21 +139,34 @@ impl Ledger {
         let gaps = view
             .watch(subject)
             .map_or_else(|| view.gaps(&Windows::new(), &[]), |w| view.gaps(&w.windows, &w.ends));
+        let inquiry = Inquiry::new(name, host, view, self.objective);
+        let why = inquiry.why();
+        let links: Vec<Link> = why.links.iter().filter(|l| l.victim == subject).cloned().collect();
+        let process = subjected.process(name, &host.timeline);
+        let service = process.service.as_ref().map(|s| format!("service:{s}"));
+        let causes = |l: &Link| {
+            matches!(l.verdict, Verdict::Linked | Verdict::Together)
+                && (l.suspect == subject || service.as_ref() == Some(&l.suspect))
+        };
         Some(ProcessDetail {
-            process: subjected.process(name, &host.timeline),
+            process,
             episodes: subjected.episodes(),
             other_deaths: subjected.other_deaths(),
             gaps,
-            links: Vec::new(),
-            causes_others: Vec::new(),
-            lag_histograms: Vec::new(),
-            chains: Vec::new(),
-            names: Vec::new(),
-            differential: None,
-            pressure: None,
-            changes: Vec::new(),
-            proofs: Vec::new(),
-            drills: Vec::new(),
+            lag_histograms: inquiry.lag_histograms(subject, &links),
+            links,
+            causes_others: why.links.into_iter().filter(causes).collect(),
+            chains: why.chains.into_iter().filter(|c| c.victim == subject).collect(),
+            names: why.names.into_iter().filter(|n| n.client == subject).collect(),
+            differential: why.differentials.into_iter().find(|d| d.subject == subject),
+            pressure: why.subject_pressure.into_iter().find(|p| p.subject == subject),
+            changes: why
+                .changes
+                .into_iter()
+                .filter(|c| c.subject == subject || c.subject == "host:")
+                .collect(),
+            proofs: why.proofs.into_iter().filter(|p| p.victim == subject).collect(),
+            drills: why.drills.into_iter().filter(|d| d.expected == subject).collect(),
             window: seen.window.clone(),
         })
     }

@@ -23,6 +23,7 @@ mod subject;
 mod timeline;
 pub mod trend;
 mod view;
+mod why;
 
 pub use ledger::Ledger;
 pub use linchpin_data as data;

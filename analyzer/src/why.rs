@@ -1,0 +1,105 @@
+//! The why of one host within one query: its subjects judged once, the links between them, and what rests on both. It gathers;
+//! each part is reached in a module of its own.
+
+use std::sync::Arc;
+
+use crate::host::Host;
+use crate::link::pairs::{self, Link, Party};
+use crate::process::Subjected;
+use crate::report::diagnosis::{
+    Chain, Change, Differential, DrillResult, FailingName, HostPressure, LagHistogram, Proof, SubjectPressure,
+};
+use crate::report::{Objective, Process};
+use crate::view::View;
+
+/// One host's subjects within one query, each judged.
+pub struct Inquiry<'a> {
+    name: &'a str,
+    host: &'a Host,
+    view: &'a View,
+    /// Those that the window has anything to say of, by name.
+    subjects: Vec<(&'a Arc<str>, Subjected<'a>)>,
+    parties: Vec<Party>,
+}
+
+/// What the report says of why, of one host or of several.
+#[derive(Debug, Default)]
+pub struct Why {
+    /// Links, strongest first.
+    pub links: Vec<Link>,
+    /// Pairs beyond those told.
+    pub links_untold: u64,
+    /// Chains, strongest first.
+    pub chains: Vec<Chain>,
+    /// Failing names, by client.
+    pub names: Vec<FailingName>,
+    /// Usual suspects, by subject.
+    pub differentials: Vec<Differential>,
+    /// Hosts under pressure.
+    pub host_pressure: Vec<HostPressure>,
+    /// Subjects under pressure.
+    pub subject_pressure: Vec<SubjectPressure>,
+    /// Changes, oldest first.
+    pub changes: Vec<Change>,
+    /// What they proved.
+    pub proofs: Vec<Proof>,
+    /// Drills, oldest first.
+    pub drills: Vec<DrillResult>,
+}
+
+impl<'a> Inquiry<'a> {
+    /// Judges every subject of a host.
+    #[must_use]
+    pub fn new(name: &'a str, host: &'a Host, view: &'a View, objective: Objective) -> Self {
+        let processes = host.subjects.iter().filter(|(_, s)| s.is_process());
+        let judged = processes.map(|(subject, s)| (subject, Subjected::new(view, subject, s, objective)));
+        let subjects: Vec<_> = judged.filter(|(_, s)| s.concerns()).collect();
+        let parties = subjects.iter().map(|(subject, s)| party(host, subject, s)).collect();
+        Inquiry { name, host, view, subjects, parties }
+    }
+
+    /// Each subject's figures, by name.
+    pub fn processes(&self) -> impl Iterator<Item = Process> {
+        self.subjects.iter().map(|(_, s)| s.process(self.name, &self.host.timeline))
+    }
+
+    /// The whole why of the host.
+    #[must_use]
+    pub fn why(&self) -> Why {
+        let (links, links_untold) = pairs::links(self.name, &self.parties);
+        Why { links, links_untold, ..Why::default() }
+    }
+
+    /// When deaths came around a subject's restarts, for those of its links that are worth a picture.
+    #[must_use]
+    pub fn lag_histograms(&self, _subject: &str, _links: &[Link]) -> Vec<LagHistogram> {
+        let _ = self.view;
+        Vec::new()
+    }
+}
+
+fn party(host: &Host, subject: &Arc<str>, judged: &Subjected<'_>) -> Party {
+    Party {
+        name: subject.to_string(),
+        service: host.subjects.get(subject).and_then(|s| s.latest().service),
+        observed: judged.observed().clone(),
+        onsets: judged.onsets(),
+        deaths: judged.deaths(),
+    }
+}
+
+impl Why {
+    /// Takes another host's in.
+    pub fn merge(&mut self, other: Why) {
+        self.links.extend(other.links);
+        self.links_untold += other.links_untold;
+        self.chains.extend(other.chains);
+        self.names.extend(other.names);
+        self.differentials.extend(other.differentials);
+        self.host_pressure.extend(other.host_pressure);
+        self.subject_pressure.extend(other.subject_pressure);
+        self.changes.extend(other.changes);
+        self.proofs.extend(other.proofs);
+        self.drills.extend(other.drills);
+    }
+}
