@@ -2,6 +2,7 @@
 //! This crate records facts in the past tense and never judges: what a death was due to, and what it cost, is the
 //! analyzer's to say.
 
+pub mod admin;
 mod readiness;
 pub mod resume;
 pub mod roster;
