@@ -34,6 +34,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Write the journal's events as JSON Lines.
     Export(ExportArgs),
+    /// Make a recording of what there is after an incident: logs, recorded events, inspections.
+    Import(ImportArgs),
     /// Calculate what availability a shared process can reach at best.
     Ceiling(CeilingArgs),
     /// Say what this host lets us see, and what to grant.
@@ -108,6 +110,58 @@ pub struct ExportArgs {
     /// The window to export.
     #[command(flatten)]
     pub span: SpanArgs,
+}
+
+/// `linchpin import`. Every file may be - for standard input, once.
+#[derive(Debug, Default, Args)]
+pub struct ImportArgs {
+    /// Kernel log text: dmesg in any form, /dev/kmsg, syslog, journalctl (may be given more than once).
+    #[arg(long, value_name = "FILE")]
+    pub kernel_log: Vec<PathBuf>,
+    /// What `docker events --format '{{json .}}'` printed.
+    #[arg(long, value_name = "FILE")]
+    pub docker_events: Vec<PathBuf>,
+    /// What `docker inspect CONTAINER...` printed.
+    #[arg(long, value_name = "FILE")]
+    pub docker_inspect: Vec<PathBuf>,
+    /// What `journalctl -o json` printed; its kernel messages are read.
+    #[arg(long, value_name = "FILE")]
+    pub journalctl: Vec<PathBuf>,
+    /// The host that they are from [default: this one].
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Year of the first line, where a log writes none [default: by the file's own time].
+    #[arg(long, value_name = "YEAR")]
+    pub year: Option<i32>,
+    /// Distance from UTC of times without a zone, as +02:00.
+    #[arg(long, value_name = "+HH:MM", default_value = "+00:00", allow_hyphen_values = true, value_parser = utc_offset)]
+    pub utc_offset: i32,
+    /// When the machine booted, for times that count from there.
+    #[arg(long, value_name = "TIME")]
+    pub boot_time: Option<linchpin_data::Timestamp>,
+    /// Append to the journal in this folder instead of writing JSON Lines.
+    #[arg(long, value_name = "DIR")]
+    pub into_journal: Option<PathBuf>,
+}
+
+/// Seconds from `+02:00`, `-0330`, `Z`.
+fn utc_offset(text: &str) -> Result<i32, String> {
+    let bad = || format!("{text:?} is no distance from UTC such as +02:00");
+    if matches!(text, "Z" | "z") {
+        return Ok(0);
+    }
+    let (sign, rest) = match text.as_bytes().first() {
+        Some(b'+') => (1, text.get(1..)),
+        Some(b'-') => (-1, text.get(1..)),
+        _ => return Err(bad()),
+    };
+    let digits = rest.unwrap_or_default().replacen(':', "", 1);
+    if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let number: i32 = digits.parse().map_err(|_| bad())?;
+    let (hours, minutes) = (number / 100, number % 100);
+    if hours > 14 || minutes > 59 { Err(bad()) } else { Ok(sign * (hours * 3600 + minutes * 60)) }
 }
 
 /// `linchpin ceiling`.

@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 mod export;
 mod history;
+mod import;
 mod plain;
 mod replay;
 mod report;
@@ -45,6 +46,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Report(args) => report::run(&config, args),
         Command::Replay(args) => replay::run(&config, args),
         Command::Export(args) => export::run(&config, args),
+        Command::Import(args) => import::run(args),
         Command::Ceiling(args) => ceiling::run(args),
         Command::Doctor(args) => doctor::run(&config, args),
     }

@@ -3,6 +3,7 @@
 //! analyzer's to say.
 
 pub mod admin;
+pub mod import;
 mod readiness;
 pub mod resume;
 pub mod roster;

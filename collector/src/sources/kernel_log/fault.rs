@@ -1,6 +1,8 @@
 //! Kernel messages about processes that were ended for a memory fault or a trap. Pure; whose process it was is
 //! [`super::attribute`]'s.
 
+use linchpin_data::event::Segfault;
+
 use super::oom::Printed;
 use super::prefix::LogTime;
 use super::text::{COMM, find, shown};
@@ -18,6 +20,19 @@ pub struct Fault {
     pub process: String,
     /// `segfault at …`, `general protection fault ip:…`, `trap invalid opcode …`, shortened.
     pub detail: String,
+}
+
+impl From<Fault> for Segfault {
+    /// As an event tells it; whose process it was is left open.
+    fn from(fault: Fault) -> Segfault {
+        Segfault {
+            process: Some(fault.process),
+            pid: Some(fault.pid),
+            detail: Some(fault.detail),
+            kmsg_seq: fault.seq,
+            attribution: None,
+        }
+    }
 }
 
 /// What stands right after `NAME[pid]` in such lines.

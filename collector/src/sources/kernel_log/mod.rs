@@ -322,19 +322,7 @@ impl<'a> Reader<'a> {
         match record {
             Record::Kill(kill) => {
                 self.has_told(kill.seq);
-                let fact = OomKill {
-                    cgroup: kill.cgroup.clone(),
-                    process: Some(kill.process),
-                    pid: Some(kill.pid),
-                    rss_bytes: kill.rss_bytes,
-                    limit_bytes: kill.limit_bytes,
-                    scope: kill.scope.map(|s| s.as_str().into()),
-                    group: Some(kill.group),
-                    by: Some("kernel_log".into()),
-                    kmsg_seq: kill.seq,
-                    line: Some(kill.line),
-                    ..OomKill::default()
-                };
+                let fact = OomKill::from(kill.clone());
                 let stamp = self.stamp(cx, kill.time);
                 self.attributed(cx, kill.cgroup, kill.pid, live, stamp, move |attribution| {
                     OomKill { attribution: Some(attribution), ..fact }.into()
@@ -344,15 +332,10 @@ impl<'a> Reader<'a> {
             Record::Fault(fault) => {
                 self.has_told(fault.seq);
                 let cgroup = if live { cgroup_of_pid(&cx.roots.proc, fault.pid) } else { None };
-                let fact = Segfault {
-                    process: Some(fault.process),
-                    pid: Some(fault.pid),
-                    detail: Some(fault.detail),
-                    kmsg_seq: fault.seq,
-                    attribution: None,
-                };
-                let stamp = self.stamp(cx, fault.time);
-                self.attributed(cx, cgroup, fault.pid, live, stamp, move |attribution| {
+                let (pid, time) = (fault.pid, fault.time);
+                let fact = Segfault::from(fault);
+                let stamp = self.stamp(cx, time);
+                self.attributed(cx, cgroup, pid, live, stamp, move |attribution| {
                     Segfault { attribution: Some(attribution), ..fact }.into()
                 })
                 .await;

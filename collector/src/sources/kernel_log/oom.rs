@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use linchpin_data::event::OomKill;
+
 use super::prefix::LogTime;
 use super::text::{COMM, after, find, number, rfind, shown};
 
@@ -56,6 +58,25 @@ pub struct Kill {
     pub members: u32,
     /// The victim line, shortened.
     pub line: String,
+}
+
+impl From<Kill> for OomKill {
+    /// As an event tells it; whose process it was is left open.
+    fn from(kill: Kill) -> OomKill {
+        OomKill {
+            cgroup: kill.cgroup,
+            process: Some(kill.process),
+            pid: Some(kill.pid),
+            rss_bytes: kill.rss_bytes,
+            limit_bytes: kill.limit_bytes,
+            scope: kill.scope.map(|s| s.as_str().into()),
+            group: Some(kill.group),
+            by: Some("kernel_log".into()),
+            kmsg_seq: kill.seq,
+            line: Some(kill.line),
+            ..OomKill::default()
+        }
+    }
 }
 
 /// How a message was printed.

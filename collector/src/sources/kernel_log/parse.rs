@@ -72,6 +72,8 @@ pub struct Decoder {
     partial: Vec<u8>,
     /// Inside a line that is too long: its rest is passed over.
     skipping: bool,
+    /// Lines that were passed over for their length.
+    too_long: u64,
     kills: Vec<Kill>,
 }
 
@@ -104,6 +106,7 @@ impl Decoder {
         if self.partial.len() + bytes.len() > LONGEST {
             self.partial.clear();
             self.skipping = true;
+            self.too_long += 1;
         } else {
             self.partial.extend_from_slice(bytes);
         }
@@ -121,6 +124,8 @@ impl Decoder {
             let end = tail.iter().position(|b| *b == b'\n').map_or(text.len(), |i| at + i);
             if end - start <= LONGEST {
                 self.read(text.get(start..end).unwrap_or_default(), out);
+            } else {
+                self.too_long += 1;
             }
             from = end + 1;
         }
@@ -148,6 +153,12 @@ impl Decoder {
             out.push(Record::Unreadable { time: by.time, line: shown(m, 200) });
         }
         self.hand_over(out);
+    }
+
+    /// How many lines were passed over for their length, as far as they were looked at.
+    #[must_use]
+    pub fn too_long(&self) -> u64 {
+        self.too_long
     }
 
     /// A kill is held until the line after it: this lets it go, when the log is quiet.

@@ -1,0 +1,203 @@
+//! Kernel log text of any form, and the system journal's JSON, become kills and faults. Most lines are noise: they are
+//! counted and passed over by the parser's search for its words; times are read of the lines that matter, and of one line
+//! in each piece, to know what the log covers.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use linchpin_data::event::{Issue, OomKill, Segfault};
+use linchpin_data::{Event, Fact};
+
+use super::names::Names;
+use super::when::{Calendar, boot_told_by};
+use super::{Coverage, Input, Outcome, Told};
+use crate::sources::kernel_log::parse::{Decoder, Record};
+use crate::sources::kernel_log::prefix::{LogTime, strip};
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+/// Lines tried at each end of a piece for one that tells a time.
+const TRIED: usize = 64;
+
+/// One log.
+pub struct KernelText<R> {
+    input: R,
+    host: Arc<str>,
+    names: Names,
+    calendar: Calendar,
+    coverage: Coverage,
+    decoder: Decoder,
+    piece: Vec<u8>,
+    records: Vec<Record>,
+    /// The beginning of a line whose end has not come yet, for the line counter.
+    ends_open: bool,
+    out: Outcome,
+    begun: bool,
+    since_boot: bool,
+}
+
+impl<R: Read> KernelText<R> {
+    /// Over a reader.
+    pub fn new(input: R, host: Arc<str>, names: Names, calendar: Calendar) -> Self {
+        let detail =
+            "a kernel log's text: kills and faults, no restarts; from its first line to its last".into();
+        KernelText {
+            input,
+            coverage: Coverage::new(host.clone(), "kernel_log", detail),
+            host,
+            names,
+            calendar,
+            decoder: Decoder::default(),
+            piece: vec![0; PIECE],
+            records: Vec::new(),
+            ends_open: false,
+            out: Outcome::default(),
+            begun: false,
+            since_boot: false,
+        }
+    }
+
+    /// Fills the buffer, as far as the reader gives.
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut len = 0;
+        while let Some(room) = self.piece.get_mut(len..).filter(|r| !r.is_empty()) {
+            match self.input.read(room) {
+                Ok(0) => break,
+                Ok(n) => len += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(len)
+    }
+
+    /// The first piece holds the boot, if any does: a line there may tell when it was.
+    fn begin(&mut self, piece: &[u8]) {
+        self.begun = true;
+        if self.calendar.boot.is_none() {
+            self.calendar.boot = piece.split(|b| *b == b'\n').find_map(boot_told_by);
+        }
+        for line in piece.split(|b| *b == b'\n').take(TRIED * 16) {
+            if self.sample(line) {
+                break;
+            }
+        }
+    }
+
+    /// Takes a line's time into what is covered. True if it tells one.
+    fn sample(&mut self, line: &[u8]) -> bool {
+        let stripped = strip(line);
+        self.out.recognised |= stripped.time != LogTime::Unknown;
+        self.since_boot |= matches!(stripped.time, LogTime::Boot(_));
+        match self.calendar.place(stripped.time) {
+            Ok(at) => {
+                self.coverage.at(at);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn take(&mut self, len: usize, out: &mut Told) {
+        let buffer = std::mem::take(&mut self.piece);
+        let piece = buffer.get(..len).unwrap_or_default();
+        if !self.begun {
+            self.begin(piece);
+        }
+        self.out.lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+        self.ends_open = piece.last() != Some(&b'\n');
+        self.decoder.feed(piece, &mut self.records);
+        // The last whole line, or one near it, tells how far the log has come.
+        let whole = memchr::memrchr(b'\n', piece).map_or(piece, |i| piece.get(..i).unwrap_or_default());
+        for line in whole.rsplit(|b| *b == b'\n').take(TRIED) {
+            // The first of the piece may be the rest of a line.
+            if line.as_ptr() != piece.as_ptr() && self.sample(line) {
+                break;
+            }
+        }
+        self.piece = buffer;
+        self.tell(out);
+    }
+
+    fn tell(&mut self, out: &mut Told) {
+        for record in std::mem::take(&mut self.records) {
+            self.out.recognised = true;
+            match record {
+                Record::Kill(k) => {
+                    let (subject, by) = self.names.of_cgroup(k.cgroup.as_deref());
+                    let (time, line) = (k.time, k.line.clone());
+                    let fact = OomKill { attribution: Some(by.into()), ..OomKill::from(k) };
+                    self.place(time, &line, &subject, fact.into(), out);
+                }
+                Record::Fault(f) => {
+                    let (time, line) = (f.time, format!("{}[{}]: {}", f.process, f.pid, f.detail));
+                    let (subject, by) = self.names.of_cgroup(None);
+                    let fact = Segfault { attribution: Some(by.into()), ..Segfault::from(f) };
+                    self.place(time, &line, &subject, fact.into(), out);
+                }
+                Record::Suppressed { time, by, count, line } => {
+                    let detail = format!(
+                        "the kernel left out {count} reports of {by}: kills or faults may be missing, or lack their cgroup"
+                    );
+                    self.issue(time, "suppressed", count, detail, line, out);
+                }
+                Record::Unreadable { time, line } => {
+                    self.out.unplaced.count("looks like a kill and cannot be read", &line);
+                    let detail = "a line of the kernel log looks like a kill and cannot be read".into();
+                    self.issue(time, "unreadable", 1, detail, line, out);
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, time: LogTime, line: &str, subject: &str, fact: Fact, out: &mut Told) {
+        match self.calendar.place(time) {
+            Ok(at) => {
+                self.coverage.at(at);
+                out.push(Event::new(at, &self.host, subject, fact));
+            }
+            Err(why) => self.out.unplaced.count(why, line),
+        }
+    }
+
+    fn issue(&mut self, time: LogTime, what: &str, count: u64, detail: String, line: String, out: &mut Told) {
+        let fact = Issue {
+            source: Some("kernel_log".into()),
+            what: Some(what.into()),
+            detail: Some(detail),
+            count: Some(count),
+            sample: Some(line.clone()),
+        };
+        self.place(time, &line, "host:", fact.into(), out);
+    }
+
+    fn end(&mut self, out: &mut Told) {
+        self.decoder.finish(&mut self.records);
+        self.tell(out);
+        self.out.lines += u64::from(self.ends_open);
+        self.out.unplaced.add("a line longer than 64 KiB", self.decoder.too_long());
+        if self.since_boot && self.calendar.boot.is_none() {
+            self.out
+                .unplaced
+                .add("times since boot only: give --boot-time, nothing in the log tells when that was", 1);
+        }
+        self.coverage.tell(out);
+        self.out.covers = self.coverage.span();
+    }
+}
+
+impl<R: Read> Input for KernelText<R> {
+    fn step(&mut self, out: &mut Told) -> io::Result<bool> {
+        let len = self.fill()?;
+        if len == 0 {
+            self.end(out);
+            return Ok(false);
+        }
+        self.take(len, out);
+        Ok(true)
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        self.out.clone()
+    }
+}
