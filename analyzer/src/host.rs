@@ -7,6 +7,7 @@ use linchpin_data::event::{Event, Fact as Told};
 use linchpin_data::{Span, Timestamp};
 
 use crate::fact::{Fact, hash};
+use crate::names::Names;
 use crate::observed::{Lasts, Turn, Turns};
 use crate::report::{self, Memory};
 use crate::subject::{Sample, Samples, Subject};
@@ -48,6 +49,8 @@ pub struct Host {
     issues: BTreeMap<(String, String), Issues>,
     /// Its subjects.
     pub subjects: BTreeMap<Arc<str>, Subject>,
+    /// Names that failed, by the client that asked.
+    pub names: BTreeMap<Arc<str>, Names>,
 }
 
 impl Lasts for Host {
@@ -95,6 +98,9 @@ impl Host {
             }
             Told::Issue(_) => self.issue(event),
             Told::Memory(_) => self.memory(event, moment),
+            Told::DnsFailure(_) | Told::DnsOk(_) => {
+                self.names.entry(event.subject.clone()).or_default().note(event, moment);
+            }
             _ if &*event.subject == "host:" => {}
             _ => {
                 if let Some(fact) = Fact::read(event, moment, &self.timeline) {

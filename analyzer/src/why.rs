@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::chain::chains;
 use crate::host::Host;
 use crate::link::pairs::{self, Link, Party};
 use crate::process::Subjected;
@@ -67,7 +68,18 @@ impl<'a> Inquiry<'a> {
     #[must_use]
     pub fn why(&self) -> Why {
         let (links, links_untold) = pairs::links(self.name, &self.parties);
-        Why { links, links_untold, ..Why::default() }
+        let mut why = Why { links, links_untold, ..Why::default() };
+        for (client, names) in &self.host.names {
+            why.names.extend(names.told(client, self.name, self.view, &self.host.timeline));
+        }
+        for victim in self.parties.iter().filter(|p| !p.onsets.is_empty()) {
+            if let Some(names) = self.host.names.get(victim.name.as_str()) {
+                let failures = names.failures(self.view, &self.host.timeline);
+                let host = (self.name, self.host);
+                why.chains.extend(chains(host, victim, &self.parties, &why.links, &failures));
+            }
+        }
+        why
     }
 
     /// When deaths came around a subject's restarts, for those of its links that are worth a picture.

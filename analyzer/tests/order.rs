@@ -24,7 +24,7 @@ struct Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let boot = prop::option::weighted(0.8, 0u8..2);
     let run = prop::option::weighted(0.7, 0u8..3);
-    (boot, run, 0u16..900, 0u8..3, 0u8..16, 0u8..3, any::<bool>()).prop_map(
+    (boot, run, 0u16..900, 0u8..3, 0u8..18, 0u8..3, any::<bool>()).prop_map(
         |(boot, run, tenths, subject, kind, instance, flag)| Happening {
             boot,
             run,
@@ -70,6 +70,22 @@ impl Happening {
             12 => ("host:", format!("watch_started source={source} reason=r{n}")),
             13 => ("host:", format!("watch_stopped source={source} reason=r{n}")),
             14 => (name, format!("memory current_bytes={} limit_bytes=100", n)),
+            15 => (
+                name,
+                format!(
+                    "dns_failure name=n{n}.example outcome=nxdomain count={} by={}",
+                    n + 1,
+                    if self.flag { "capture" } else { "log" }
+                ),
+            ),
+            16 => (
+                name,
+                if self.flag {
+                    format!("dns_ok name=n{n}.example by=capture")
+                } else {
+                    "dns_failure by=log".into()
+                },
+            ),
             _ => (
                 "host:",
                 if self.flag {
