@@ -10,7 +10,7 @@ use crate::ceiling::quantile;
 use crate::fact::{Fact, What};
 use crate::host::Host;
 use crate::link::pair::{Lag, Verdict, WINDOW_NS};
-use crate::link::pairs::{Link, Party};
+use crate::link::pairs::{self, Link, Party};
 use crate::names::Failure;
 use crate::report::Evidence;
 use crate::report::diagnosis::{Chain, Control, Step, StepKind};
@@ -53,28 +53,13 @@ pub fn chains(
     mine()
         .filter(|l| l.verdict == Verdict::Linked)
         .filter_map(|link| {
-            let kills = kills(parties, &link.suspect);
+            let kills = pairs::deaths(parties, &link.suspect);
             let seen: Vec<Seen<'_>> =
                 victim.onsets.iter().filter_map(|r| look(*r, &kills, failures)).collect();
             let enough = seen.len() >= LEAST && seen.len() as f64 >= SHARE * link.hits as f64;
             enough.then(|| tell(host, link, &seen, control.clone(), parties))
         })
         .collect()
-}
-
-/// The deaths of a suspect: a subject's, or those of all replicas of `service:NAME`; sorted.
-fn kills(parties: &[Party], suspect: &str) -> Vec<Timestamp> {
-    let mut all: Vec<Timestamp> =
-        members(parties, suspect).flat_map(|p| p.deaths.iter().map(|(t, _)| *t)).collect();
-    all.sort_unstable();
-    all
-}
-
-fn members<'a>(parties: &'a [Party], suspect: &str) -> impl Iterator<Item = &'a Party> {
-    let service = suspect.strip_prefix("service:");
-    parties
-        .iter()
-        .filter(move |p| p.name == suspect || (service.is_some() && p.service.as_deref() == service))
 }
 
 /// The latest kill within the window before a restart after which a name began to fail, and what failed until the restart.
@@ -180,7 +165,7 @@ fn example(host: &Host, link: &Link, seen: &Seen<'_>, parties: &[Party]) -> Vec<
         let here = facts.get(i..)?.iter().take_while(|f| f.axis == axis);
         here.clone().find_map(|f| said(subject, f))
     };
-    let kill = members(parties, &link.suspect).find_map(|p| at(&p.name, seen.kill));
+    let kill = pairs::members(parties, &link.suspect).find_map(|p| at(&p.name, seen.kill));
     let f = seen.failure;
     let name = if f.name.is_empty() { "a name" } else { f.name };
     let outcome = if f.outcome.is_empty() { String::new() } else { format!(" ({})", f.outcome) };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::chain::chains;
 use crate::host::Host;
+use crate::link::histogram::histograms;
 use crate::link::pairs::{self, Link, Party};
 use crate::process::Subjected;
 use crate::report::diagnosis::{
@@ -84,9 +85,9 @@ impl<'a> Inquiry<'a> {
 
     /// When deaths came around a subject's restarts, for those of its links that are worth a picture.
     #[must_use]
-    pub fn lag_histograms(&self, _subject: &str, _links: &[Link]) -> Vec<LagHistogram> {
-        let _ = self.view;
-        Vec::new()
+    pub fn lag_histograms(&self, subject: &str, links: &[Link]) -> Vec<LagHistogram> {
+        let victim = self.parties.iter().find(|p| p.name == subject);
+        victim.map_or_else(Vec::new, |v| histograms(v, &self.parties, links))
     }
 }
 

@@ -46,14 +46,37 @@ impl Bins {
     #[must_use]
     pub fn before(&self, at: Timestamp, w_ns: i64) -> f64 {
         let to = at.0.saturating_sub(self.origin) as f64;
-        let from = to - w_ns as f64;
-        let first = self.filled.partition_point(|b| b.0 + self.longest <= from && b.0 + b.1 <= from);
+        self.some(to - w_ns as f64, to)
+    }
+
+    /// The same chance for any span, from and to in nanoseconds of the axis.
+    #[must_use]
+    pub fn chance(&self, from: i64, to: i64) -> f64 {
+        self.some(from.saturating_sub(self.origin) as f64, to.saturating_sub(self.origin) as f64)
+    }
+
+    /// How many kills are expected in a span, from and to in nanoseconds of the axis.
+    #[must_use]
+    pub fn expected(&self, from: i64, to: i64) -> f64 {
+        let (from, to) = (from.saturating_sub(self.origin) as f64, to.saturating_sub(self.origin) as f64);
+        self.shares(from, to).map(|(share, kills)| share * f64::from(kills)).sum()
+    }
+
+    fn some(&self, from: f64, to: f64) -> f64 {
         let mut none = 1.0;
-        for (begin, width, kills) in self.filled[first..].iter().take_while(|b| b.0 < to) {
-            let both = (to.min(begin + width) - from.max(*begin)).max(0.0);
-            none *= (1.0 - both / width).max(0.0).powi(i32::try_from(*kills).unwrap_or(i32::MAX));
+        for (share, kills) in self.shares(from, to) {
+            none *= (1.0 - share).max(0.0).powi(i32::try_from(kills).unwrap_or(i32::MAX));
         }
         1.0 - none
+    }
+
+    /// The share of each filled bin that a span covers, and the kills in it.
+    fn shares(&self, from: f64, to: f64) -> impl Iterator<Item = (f64, u32)> {
+        let first = self.filled.partition_point(|b| b.0 + self.longest <= from && b.0 + b.1 <= from);
+        self.filled[first..].iter().take_while(move |b| b.0 < to).map(move |(begin, width, kills)| {
+            let both = (to.min(begin + width) - from.max(*begin)).max(0.0);
+            (both / width, *kills)
+        })
     }
 }
 

@@ -4,5 +4,6 @@
 
 pub mod binomial;
 pub mod chance;
+pub mod histogram;
 pub mod pair;
 pub mod pairs;

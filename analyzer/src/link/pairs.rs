@@ -151,6 +151,22 @@ fn suspects(parties: &[Party]) -> Vec<Suspect<'_>> {
     out
 }
 
+/// Who is meant by a suspect: a subject, or all replicas of `service:NAME`.
+pub(crate) fn members<'a>(parties: &'a [Party], suspect: &str) -> impl Iterator<Item = &'a Party> {
+    let service = suspect.strip_prefix("service:");
+    parties
+        .iter()
+        .filter(move |p| p.name == suspect || (service.is_some() && p.service.as_deref() == service))
+}
+
+/// The deaths of a suspect, sorted.
+pub(crate) fn deaths(parties: &[Party], suspect: &str) -> Vec<Timestamp> {
+    let mut all: Vec<Timestamp> =
+        members(parties, suspect).flat_map(|p| p.deaths.iter().map(|(t, _)| *t)).collect();
+    all.sort_unstable();
+    all
+}
+
 /// Counts every pair. Victims of the same observed time share the bins of a suspect.
 fn count<'a>(parties: &'a [Party], suspects: &'a [Suspect<'a>]) -> Vec<Pair<'a>> {
     let mut groups: Vec<(&Windows, Vec<&Party>)> = Vec::new();
