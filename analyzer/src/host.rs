@@ -4,18 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use linchpin_data::event::{Event, Fact as Told};
+use linchpin_data::time::NS;
 use linchpin_data::{Span, Timestamp};
 
 use crate::fact::{Fact, hash};
 use crate::names::Names;
 use crate::observed::{Lasts, Turn, Turns};
 use crate::report::{self, Memory};
-use crate::subject::{Sample, Samples, Subject};
+use crate::subject::{Extremes, SLOT_NS, Sample, Samples, Subject};
 use crate::timeline::{Moment, Timeline};
 use crate::view::View;
 
 /// The most tellings of one sort of issue that are told apart; beyond, repeats may count twice.
 const MOST_TELLINGS: usize = 10_000;
+/// The host's own memory is kept by the hour.
+const HOUR_NS: i64 = 3600 * NS;
 
 /// One sort of issue.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +27,9 @@ struct Issues {
     beyond: u64,
     last: Option<(Timestamp, u64, String, String)>,
 }
+
+/// The limits of the containers that run: their sum in bytes, and how many have none.
+type Limits = (u64, Option<u64>);
 
 /// What `host_up` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +51,7 @@ pub struct Host {
     first: BTreeMap<u32, Moment>,
     machines: BTreeMap<u32, (Moment, Machine)>,
     samples: Samples,
-    limits: BTreeMap<u32, (Moment, u64)>,
+    limits: BTreeMap<u32, (Moment, Limits)>,
     issues: BTreeMap<(String, String), Issues>,
     /// Its subjects.
     pub subjects: BTreeMap<Arc<str>, Subject>,
@@ -137,11 +143,11 @@ impl Host {
         };
         let sample = Sample { moment, memory };
         if &*event.subject != "host:" {
-            self.subject(&event.subject).samples.note(sample);
+            self.subject(&event.subject).samples.note(sample, SLOT_NS);
             return;
         }
-        self.samples.note(sample);
-        if let Some(sum) = f.container_limits_bytes {
+        self.samples.note(sample, HOUR_NS);
+        if let Some(sum) = f.container_limits_bytes.map(|sum| (sum, f.containers_unlimited)) {
             let last = self.limits.entry(moment.boot).or_insert((moment, sum));
             if (moment_key(&last.0), last.1) < (moment_key(&moment), sum) {
                 *last = (moment, sum);
@@ -192,7 +198,6 @@ impl Host {
         let last = |key: &u32| self.machines.get(key);
         let newest = self.machines.keys().max_by_key(|k| last(k).map(|(m, _)| self.timeline.axis(*m)));
         let machine = newest.and_then(last).map(|(_, m)| m.clone()).unwrap_or_default();
-        let limits = self.limits.values().max_by_key(|(m, _)| self.timeline.axis(*m)).map(|(_, sum)| *sum);
         // The boot that the window begins in, and those that begin in it.
         let began = view.boots.iter().filter(|b| **b <= view.window.to);
         let before = view.boots.iter().filter(|b| **b <= view.window.from).count();
@@ -202,10 +207,22 @@ impl Host {
             cgroup_version: machine.cgroup_version,
             memory_total_bytes: machine.memory_total,
             swap_total_bytes: machine.swap_total,
-            container_limits_bytes: limits,
+            container_limits_bytes: self.limits().map(|l| l.0),
             boots: began.count().saturating_sub(before.saturating_sub(1)) as u64,
             memory: self.samples.last(&self.timeline),
         }
+    }
+
+    /// The limits of its running containers as told last: their sum in bytes, and how many have none.
+    #[must_use]
+    pub fn limits(&self) -> Option<Limits> {
+        self.limits.values().max_by_key(|(m, _)| self.timeline.axis(*m)).map(|(_, limits)| *limits)
+    }
+
+    /// The extremes of its memory in the hours that a span of wall-clock time touches.
+    #[must_use]
+    pub fn extremes(&self, span: Span) -> Extremes {
+        self.samples.extremes(span, HOUR_NS)
     }
 
     /// Each source's coverage of the window.

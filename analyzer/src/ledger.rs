@@ -11,6 +11,7 @@ use crate::fact::hash;
 use crate::host::Host;
 use crate::link::pair::Verdict;
 use crate::link::pairs::Link;
+use crate::pressure::at_ceiling;
 use crate::process::Subjected;
 use crate::report::{Gap, Lane, Objective, ProcessDetail, Query, Report, Window};
 use crate::view::{View, source_of};
@@ -112,7 +113,7 @@ impl Ledger {
             names: why.names,
             differentials: why.differentials,
             host_pressure: why.host_pressure,
-            subject_pressure: why.subject_pressure,
+            subject_pressure: why.subject_pressure.into_iter().filter(at_ceiling).collect(),
             changes: why.changes,
             proofs: why.proofs,
             drills: why.drills,

@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod link;
 mod names;
 mod observed;
+mod pressure;
 mod process;
 pub mod rate;
 pub mod report;

@@ -3,25 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use linchpin_data::time::NS;
 use linchpin_data::{Span, Timestamp, Windows};
 
 use crate::cause::{Case, Notes, Verdict, judge};
 use crate::ceiling::{interval, quantile};
 use crate::episode::{Down, Ended};
-use crate::fact::What;
+use crate::fact::{Kill, What};
 use crate::kills::Kills;
 use crate::report::{Death, Episode, Objective, Process, Recovery, Trend};
 use crate::subject::Subject;
 use crate::timeline::Timeline;
-use crate::trend::{Hour, fit};
 use crate::view::View;
-use crate::{budget, rate, sentence};
+use crate::{budget, rate, sentence, trend};
 
 /// How many parts a sparkline has.
 const BINS: usize = 60;
-/// The most hours that a trend is fitted over: beyond, hours are taken together.
-const MOST_HOURS: usize = 24 * 62;
 
 /// One subject within one query.
 pub struct Subjected<'a> {
@@ -298,27 +294,17 @@ impl<'a> Subjected<'a> {
     }
 
     fn trend(&self) -> Option<Trend> {
-        let w = self.view.window;
-        let hours = w.seconds() / 3600.0;
-        let bins = hours.ceil() as usize;
-        if bins == 0 || bins > MOST_HOURS {
-            return None;
-        }
-        let mut data: Vec<Hour> = (0..bins)
-            .map(|i| {
-                let from = w.from.plus_ns(i as i64 * 3600 * NS);
-                let span = Span::new(from, from.plus_ns(3600 * NS)).and(w);
-                let middle = (span.from.seconds_since(w.from) + span.to.seconds_since(w.from)) / 7200.0;
-                Hour { at: middle, exposure: self.observed.clip(span).seconds() / 3600.0, count: 0 }
-            })
-            .collect();
-        for d in self.downs.iter().filter(|d| d.counted && d.charged && d.restart()) {
-            let at = self.subject.axis(d.down.exit.unwrap_or(d.down.began)).seconds_since(w.from) / 3600.0;
-            if let Some(h) = data.get_mut((at as usize).min(bins - 1)) {
-                h.count += 1;
-            }
-        }
-        fit(&data, hours)
+        let own = self.downs.iter().filter(|d| d.counted && d.charged && d.restart());
+        let onsets = own.map(|d| (self.subject.axis(d.down.exit.unwrap_or(d.down.began)), 1));
+        trend::hourly(self.view.window, &self.observed, onsets)
+    }
+
+    /// Kernel OOM kills within the window: when, how many, and whether the machine had run out rather than its own cgroup.
+    pub fn oom_kills(&self) -> impl Iterator<Item = (Timestamp, u64, &Kill)> {
+        self.kills_within().filter(|k| k.count > 0).filter_map(|k| match &self.subject.fact(k.fact)?.what {
+            What::Oom(kill) => Some((self.subject.axis(k.fact), k.count, &**kill)),
+            _ => None,
+        })
     }
 
     fn sparkline(&self) -> Vec<Option<u32>> {

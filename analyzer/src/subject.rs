@@ -1,9 +1,11 @@
 //! Everything known of one subject: its facts, sorted on the host's axis and without repeats, and the times down derived
 //! from them as they come. Whatever the order in which facts are told, the state is that of their sorted list.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linchpin_data::Timestamp;
+use linchpin_data::time::NS;
+use linchpin_data::{Span, Timestamp};
 
 use crate::ceiling;
 use crate::episode::Episodes;
@@ -20,28 +22,73 @@ pub struct Sample {
     pub memory: Memory,
 }
 
-/// The last sample of each boot, so that the last of all is known however the axis moves.
+/// The last sample of each boot, so that the last of all is known however the axis moves; and of each slot of wall-clock time
+/// what was used most, and of swap also least.
 #[derive(Clone, Debug, Default)]
-pub struct Samples(Vec<Sample>);
+pub struct Samples {
+    last: Vec<Sample>,
+    slots: BTreeMap<i64, Extremes>,
+}
+
+/// The extremes of one slot of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    /// The most in use, bytes.
+    pub peak: Option<u64>,
+    /// Swap in use, bytes: least and most.
+    pub swap: Option<[u64; 2]>,
+}
+
+impl Extremes {
+    fn take(&mut self, o: Extremes) {
+        self.peak = self.peak.max(o.peak);
+        self.swap = match (self.swap, o.swap) {
+            (Some(a), Some(b)) => Some([a[0].min(b[0]), a[1].max(b[1])]),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+/// Six hours, for containers: 30 days of them are 120 slots.
+pub const SLOT_NS: i64 = 6 * 3600 * NS;
+/// The most slots kept of one series: the latest.
+const MOST_SLOTS: usize = 1_000;
 
 impl Samples {
-    /// Takes a sample in.
-    pub fn note(&mut self, sample: Sample) {
+    /// Takes a sample in, by slots of `slot_ns` nanoseconds (the same for the whole series).
+    pub fn note(&mut self, sample: Sample, slot_ns: i64) {
+        let m = sample.memory;
+        let slot = self.slots.entry(m.at.0.div_euclid(slot_ns)).or_default();
+        slot.take(Extremes { peak: m.current_bytes, swap: m.swap_bytes.map(|s| [s, s]) });
+        if self.slots.len() > MOST_SLOTS {
+            self.slots.pop_first();
+        }
         let key = |s: &Sample| {
             let m = s.memory;
             (s.moment.boot_ns, s.moment.at, m.current_bytes, m.limit_bytes, m.swap_bytes)
         };
-        match self.0.iter_mut().find(|s| s.moment.boot == sample.moment.boot) {
+        match self.last.iter_mut().find(|s| s.moment.boot == sample.moment.boot) {
             Some(last) if key(last) < key(&sample) => *last = sample,
             Some(_) => {}
-            None => self.0.push(sample),
+            None => self.last.push(sample),
         }
+    }
+
+    /// The extremes of the slots that a span of wall-clock time touches.
+    #[must_use]
+    pub fn extremes(&self, span: Span, slot_ns: i64) -> Extremes {
+        let mut all = Extremes::default();
+        let (from, to) = (span.from.0.div_euclid(slot_ns), span.to.0.div_euclid(slot_ns));
+        for (_, e) in self.slots.range(from..=to.max(from)) {
+            all.take(*e);
+        }
+        all
     }
 
     /// The last of all.
     #[must_use]
     pub fn last(&self, timeline: &Timeline) -> Option<Memory> {
-        self.0.iter().max_by_key(|s| (timeline.axis(s.moment), s.moment.at)).map(|s| s.memory)
+        self.last.iter().max_by_key(|s| (timeline.axis(s.moment), s.moment.at)).map(|s| s.memory)
     }
 }
 

@@ -1,11 +1,17 @@
 //! Rising or falling: a Poisson log-linear model of counts over time with exposure, log μᵢ = log eᵢ + a + b·xᵢ, fitted by
 //! iteratively reweighted least squares (McCullagh and Nelder, "Generalized Linear Models", 1989, 2.5).
 
+use linchpin_data::time::NS;
+use linchpin_data::{Span, Timestamp, Windows};
+
 use crate::report::Trend;
 
 /// Fewest hours, and fewest events, from which a trend is told.
 const LEAST_HOURS: usize = 3;
 const LEAST_EVENTS: u64 = 6;
+
+/// The most hours that a trend is fitted over.
+const MOST_HOURS: usize = 24 * 62;
 
 /// Counts of one hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +22,35 @@ pub struct Hour {
     pub exposure: f64,
     /// Events seen in it.
     pub count: u64,
+}
+
+/// The trend of events within a window, hour by hour of what was observed of it. An event is a moment and how many happened
+/// then. `None` where [`fit`] has none, and over more than two months.
+#[must_use]
+pub fn hourly(
+    window: Span,
+    observed: &Windows,
+    events: impl Iterator<Item = (Timestamp, u64)>,
+) -> Option<Trend> {
+    let hours = window.seconds() / 3600.0;
+    let bins = hours.ceil() as usize;
+    if bins == 0 || bins > MOST_HOURS {
+        return None;
+    }
+    let hour = |i: usize| {
+        let from = window.from.plus_ns(i as i64 * 3600 * NS);
+        let span = Span::new(from, from.plus_ns(3600 * NS)).and(window);
+        let middle = (span.from.seconds_since(window.from) + span.to.seconds_since(window.from)) / 7200.0;
+        Hour { at: middle, exposure: observed.clip(span).seconds() / 3600.0, count: 0 }
+    };
+    let mut data: Vec<Hour> = (0..bins).map(hour).collect();
+    for (at, n) in events {
+        let into = at.seconds_since(window.from) / 3600.0;
+        if let Some(h) = data.get_mut((into as usize).min(bins - 1)) {
+            h.count += n;
+        }
+    }
+    fit(&data, hours)
 }
 
 /// Fits; `None` where there is too little to say, or nothing converges. `hours` is the window's length.

@@ -7,6 +7,7 @@ use crate::chain::chains;
 use crate::host::Host;
 use crate::link::histogram::histograms;
 use crate::link::pairs::{self, Link, Party};
+use crate::pressure;
 use crate::process::Subjected;
 use crate::report::diagnosis::{
     Chain, Change, Differential, DrillResult, FailingName, HostPressure, LagHistogram, Proof, SubjectPressure,
@@ -70,6 +71,12 @@ impl<'a> Inquiry<'a> {
     pub fn why(&self) -> Why {
         let (links, links_untold) = pairs::links(self.name, &self.parties);
         let mut why = Why { links, links_untold, ..Why::default() };
+        let kernel = pressure::kernel_watched(self.view);
+        why.host_pressure.extend(pressure::host(self.name, self.host, self.view, &self.subjects, &kernel));
+        let subjects = self.subjects.iter();
+        why.subject_pressure.extend(subjects.filter_map(|(subject, s)| {
+            pressure::subject((self.name, subject), self.host.subjects.get(*subject)?, s, self.view, &kernel)
+        }));
         for (client, names) in &self.host.names {
             why.names.extend(names.told(client, self.name, self.view, &self.host.timeline));
         }

@@ -92,7 +92,7 @@ fn any_number_of_names_is_bounded() {
 /// often and at other times.
 fn founding(then: impl Fn(f64) -> String) -> ProcessDetail {
     let mut s =
-        String::from("0 host: watch_started source=docker\n0 host: watch_started source=kernel_log\n");
+        String::from("0 host: watch_started source=docker\n0 host: watch_started source=\"kernel_log\"\n");
     for who in ["a", "backend", "database"] {
         writeln!(s, "0.1 docker:{who} described running=true instance={who} pid=10").unwrap();
     }

@@ -69,7 +69,10 @@ impl Happening {
             ),
             12 => ("host:", format!("watch_started source={source} reason=r{n}")),
             13 => ("host:", format!("watch_stopped source={source} reason=r{n}")),
-            14 => (name, format!("memory current_bytes={} limit_bytes=100", n)),
+            14 => (
+                if self.flag { name } else { "host:" },
+                format!("memory current_bytes={n} limit_bytes=100 swap_bytes={n} container_limits_bytes={n}"),
+            ),
             15 => (
                 name,
                 format!(
