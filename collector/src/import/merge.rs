@@ -29,6 +29,14 @@ impl Waiting {
     pub(super) fn new(event: Event, number: u64) -> Self {
         Waiting { at: event.at, number, event }
     }
+
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    pub(super) fn into_event(self) -> Event {
+        self.event
+    }
 }
 
 impl PartialEq for Waiting {
@@ -78,12 +86,8 @@ impl Merge {
                     r.ended = !r.input.step(&mut r.told).map_err(|e| (i, e))?;
                 }
             }
-            let first = self
-                .inputs
-                .iter_mut()
-                .filter(|r| r.told.len() > 0)
-                .min_by_key(|r| r.told.heap.peek().map(|w| w.at));
-            let Some(event) = first.and_then(|r| r.told.heap.pop()).map(|w| w.event) else { return Ok(None) };
+            let first = self.inputs.iter_mut().filter(|r| r.told.len() > 0).min_by_key(|r| r.told.earliest());
+            let Some(event) = first.and_then(|r| r.told.pop()) else { return Ok(None) };
             if !self.seen.again(&event) {
                 return Ok(Some(event));
             }

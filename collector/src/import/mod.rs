@@ -64,6 +64,15 @@ impl Told {
         self.heap.push(Waiting::new(event, self.number));
     }
 
+    /// Takes the earliest out.
+    pub fn pop(&mut self) -> Option<Event> {
+        self.heap.pop().map(Waiting::into_event)
+    }
+
+    fn earliest(&self) -> Option<Timestamp> {
+        self.heap.peek().map(Waiting::at)
+    }
+
     fn len(&self) -> usize {
         self.heap.len()
     }
