@@ -124,7 +124,7 @@ pub struct ImportArgs {
     /// What `docker inspect CONTAINER...` printed.
     #[arg(long, value_name = "FILE")]
     pub docker_inspect: Vec<PathBuf>,
-    /// What `journalctl -o json` printed; its kernel messages are read.
+    /// What `journalctl -o json` printed: its kernel messages, and services that started and ended.
     #[arg(long, value_name = "FILE")]
     pub journalctl: Vec<PathBuf>,
     /// The host that they are from [default: this one].

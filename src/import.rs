@@ -159,7 +159,11 @@ fn add(
         Form::KernelLog | Form::Journalctl => {
             let years = args.year.map_or_else(|| Years::Until(written(path)), Years::From);
             let calendar = Calendar::new(years, args.utc_offset, args.boot_time);
-            merge.add(Box::new(KernelText::new(input, host.clone(), names.clone(), calendar)));
+            let (host, names) = (host.clone(), names.clone());
+            merge.add(Box::new(match form {
+                Form::Journalctl => KernelText::journal(input, host, names, calendar),
+                _ => KernelText::new(input, host, names, calendar),
+            }));
         }
     }
     Ok(())

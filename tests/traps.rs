@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+const IMPORT: &str = "collector/tests/import.rs";
 const KERNEL: &str = "collector/tests/kernel_log.rs";
 const PREFIX: &str = "collector/src/sources/kernel_log/prefix.rs";
 const CIVIL: &str = "collector/src/sources/kernel_log/civil.rs";
@@ -28,30 +29,61 @@ const LAB_OOM: &str = "tests/lab/out_of_memory.rs";
 type Trap = (usize, &'static str, &'static [(&'static str, &'static str)]);
 
 const TRAPS: &[Trap] = &[
-    (1, "one process is announced, another killed", &[(KERNEL, "the_sacrificed_child_is_the_victim")]),
+    (
+        1,
+        "one process is announced, another killed",
+        &[(KERNEL, "the_sacrificed_child_is_the_victim"), (IMPORT, "every_trap_in_every_form")],
+    ),
     (
         2,
         "before 5.0 the cgroup stands in another line",
         &[
             (KERNEL, "the_sacrificed_child_is_the_victim"),
             (KERNEL, "in_a_storm_nothing_is_carried_but_by_pid"),
+            (IMPORT, "every_trap_in_every_form"),
         ],
     ),
-    (3, "three ids, one victim", &[(KERNEL, "of_three_ids_only_task_memcg_is_the_victims")]),
+    (
+        3,
+        "three ids, one victim",
+        &[(KERNEL, "of_three_ids_only_task_memcg_is_the_victims"), (IMPORT, "every_trap_in_every_form")],
+    ),
     (
         4,
         "the host ran out, the container paid",
-        &[(KERNEL, "the_host_ran_out_and_a_container_paid"), (CAUSES, "the_host_ran_out")],
+        &[
+            (KERNEL, "the_host_ran_out_and_a_container_paid"),
+            (CAUSES, "the_host_ran_out"),
+            (IMPORT, "every_trap_in_every_form"),
+        ],
     ),
-    (5, "a group is one death", &[(KERNEL, "a_group_is_one_death")]),
+    (5, "a group is one death", &[(KERNEL, "a_group_is_one_death"), (IMPORT, "every_trap_in_every_form")]),
     (6, "victim lines of many versions", &[(KERNEL, "victim_lines_of_many_versions")]),
     (
         7,
         "suppressed lines, no killable process, the reaper",
-        &[(KERNEL, "what_was_left_out_is_said"), (KERNEL, "what_is_no_kill")],
+        &[
+            (KERNEL, "what_was_left_out_is_said"),
+            (KERNEL, "what_is_no_kill"),
+            (IMPORT, "what_was_left_out_is_told"),
+            (IMPORT, "every_trap_in_every_form"),
+        ],
     ),
-    (8, "prefixes differ", &[(PREFIX, "every_form_of_prefix"), (CIVIL, "months_in_many_languages")]),
-    (9, "cgroup paths of many runtimes", &[(PATHS, "paths_of_many_runtimes")]),
+    (
+        8,
+        "prefixes differ",
+        &[
+            (PREFIX, "every_form_of_prefix"),
+            (CIVIL, "months_in_many_languages"),
+            (IMPORT, "every_trap_in_every_form"),
+            (IMPORT, "many_forms_in_one_file_and_what_is_between_them"),
+        ],
+    ),
+    (
+        9,
+        "cgroup paths of many runtimes",
+        &[(PATHS, "paths_of_many_runtimes"), (IMPORT, "every_trap_in_every_form")],
+    ),
     (10, "kills without a record, claims without a kill", &[(CAUSES, "a_claim_is_no_proof")]),
     (
         11,
@@ -105,10 +137,11 @@ const TRAPS: &[Trap] = &[
         &[
             (READ, "actions_with_payloads"),
             (READ, "every_shape_of_a_death"),
+            (IMPORT, "engine_events_of_many_shapes"),
             (READ, "hostile_names_and_labels_are_kept_and_bounded"),
         ],
     ),
-    (21, "look-alikes of kernel kills", &[(KERNEL, "what_is_no_kill")]),
+    (21, "look-alikes of kernel kills", &[(KERNEL, "what_is_no_kill"), (IMPORT, "every_trap_in_every_form")]),
     (22, "a monitor's own downtime", &[(OBSERVED, "a_gap_is_neither_up_nor_down")]),
     (
         23,
@@ -148,6 +181,7 @@ const TRAPS: &[Trap] = &[
             (CAUSES, "its_own_memory_ceiling_needs_the_kernels_word"),
             (CAUSES, "two_witnesses_and_many_lines_are_one_death"),
             (KERNEL, "in_a_storm_nothing_is_carried_but_by_pid"),
+            (IMPORT, "every_trap_in_every_form"),
         ],
     ),
     (
@@ -157,6 +191,7 @@ const TRAPS: &[Trap] = &[
             (KERNEL, "victim_lines_of_many_versions"),
             (PATHS, "paths_of_many_runtimes"),
             (PATHS, "any_path_has_a_place"),
+            (IMPORT, "every_trap_in_every_form"),
         ],
     ),
     (

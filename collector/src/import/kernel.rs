@@ -3,12 +3,14 @@
 //! in each piece, to know what the log covers.
 
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use linchpin_data::event::{Issue, OomKill, Segfault};
-use linchpin_data::{Event, Fact};
+use linchpin_data::{Event, Fact, Timestamp};
+use memchr::memmem::Finder;
 
 use super::names::Names;
+use super::units::Units;
 use super::when::{Calendar, boot_told_by};
 use super::{Coverage, Input, Outcome, Told};
 use crate::sources::kernel_log::parse::{Decoder, Record};
@@ -18,6 +20,9 @@ use crate::sources::kernel_log::prefix::{LogTime, strip};
 const PIECE: usize = 1 << 20;
 /// Lines tried at each end of a piece for one that tells a time.
 const TRIED: usize = 64;
+
+/// The kernel's banner comes within this of the boot, in microseconds.
+const FIRST_MICROS: u64 = 60_000_000;
 
 /// One log.
 pub struct KernelText<R> {
@@ -34,6 +39,33 @@ pub struct KernelText<R> {
     out: Outcome,
     begun: bool,
     since_boot: bool,
+    /// What the journal's entries of units tell, where it is a journal.
+    units: Option<Units>,
+}
+
+/// Where the first line of a boot begins, in logs whose times count from boot: the kernel says its version first.
+fn next_boot(piece: &[u8]) -> Option<usize> {
+    static BANNER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Linux version "));
+    let mut from = 0;
+    while let Some(i) = piece.get(from..).and_then(|rest| BANNER.find(rest)) {
+        let at = from + i;
+        let start = memchr::memrchr(b'\n', piece.get(..at).unwrap_or_default()).map_or(0, |i| i + 1);
+        let end = memchr::memchr(b'\n', piece.get(at..).unwrap_or_default()).map_or(piece.len(), |i| at + i);
+        let line = strip(piece.get(start..end).unwrap_or_default());
+        if matches!(line.time, LogTime::Boot(..FIRST_MICROS)) && line.message.starts_with(b"Linux version ") {
+            return Some(start);
+        }
+        from = end;
+    }
+    None
+}
+
+/// When the boot was that a piece begins in, by a line of it that tells both clocks.
+fn anchor(piece: &[u8]) -> Option<Timestamp> {
+    let first = memchr::memchr(b'\n', piece).map_or(piece.len(), |i| i + 1);
+    let (line, rest) = piece.split_at(first);
+    let this = next_boot(rest).map_or(rest, |i| rest.get(..i).unwrap_or_default());
+    boot_told_by(line).or_else(|| this.split(|b| *b == b'\n').find_map(boot_told_by))
 }
 
 impl<R: Read> KernelText<R> {
@@ -54,7 +86,14 @@ impl<R: Read> KernelText<R> {
             out: Outcome::default(),
             begun: false,
             since_boot: false,
+            units: None,
         }
+    }
+
+    /// Over the journal's JSON: what its entries of units tell is told too.
+    pub fn journal(input: R, host: Arc<str>, names: Names, calendar: Calendar) -> Self {
+        let units = Some(Units::new(host.clone()));
+        KernelText { units, ..KernelText::new(input, host, names, calendar) }
     }
 
     /// Fills the buffer, as far as the reader gives.
@@ -71,12 +110,9 @@ impl<R: Read> KernelText<R> {
         Ok(len)
     }
 
-    /// The first piece holds the boot, if any does: a line there may tell when it was.
+    /// The first line that tells a time: where the log begins.
     fn begin(&mut self, piece: &[u8]) {
         self.begun = true;
-        if self.calendar.boot.is_none() {
-            self.calendar.boot = piece.split(|b| *b == b'\n').find_map(boot_told_by);
-        }
         for line in piece.split(|b| *b == b'\n').take(TRIED * 16) {
             if self.sample(line) {
                 break;
@@ -100,22 +136,52 @@ impl<R: Read> KernelText<R> {
 
     fn take(&mut self, len: usize, out: &mut Told) {
         let buffer = std::mem::take(&mut self.piece);
-        let piece = buffer.get(..len).unwrap_or_default();
+        let mut rest = buffer.get(..len).unwrap_or_default();
+        self.out.lines += memchr::memchr_iter(b'\n', rest).count() as u64;
+        self.ends_open = rest.last() != Some(&b'\n');
+        if let Some(units) = &mut self.units {
+            units.feed(rest, out);
+        }
+        if !self.begun && self.calendar.boot.is_none() {
+            self.calendar.boot = anchor(rest);
+        }
+        while let Some(at) = next_boot(rest) {
+            let (before, after) = rest.split_at(at);
+            self.segment(before, out);
+            if self.since_boot {
+                self.reboot(after, out);
+            }
+            let line = memchr::memchr(b'\n', after).map_or(after.len(), |i| i + 1);
+            let (line, after) = after.split_at(line);
+            self.segment(line, out);
+            rest = after;
+        }
+        self.segment(rest, out);
+        self.piece = buffer;
+    }
+
+    /// Times since boot begin anew: what was known of the last boot holds no more.
+    fn reboot(&mut self, piece: &[u8], out: &mut Told) {
+        self.decoder.flush(&mut self.records);
+        self.tell(out);
+        self.calendar.boot = anchor(piece);
+    }
+
+    fn segment(&mut self, piece: &[u8], out: &mut Told) {
+        if piece.is_empty() {
+            return;
+        }
         if !self.begun {
             self.begin(piece);
         }
-        self.out.lines += memchr::memchr_iter(b'\n', piece).count() as u64;
-        self.ends_open = piece.last() != Some(&b'\n');
         self.decoder.feed(piece, &mut self.records);
         // The last whole line, or one near it, tells how far the log has come.
         let whole = memchr::memrchr(b'\n', piece).map_or(piece, |i| piece.get(..i).unwrap_or_default());
         for line in whole.rsplit(|b| *b == b'\n').take(TRIED) {
-            // The first of the piece may be the rest of a line.
-            if line.as_ptr() != piece.as_ptr() && self.sample(line) {
+            if self.sample(line) {
                 break;
             }
         }
-        self.piece = buffer;
         self.tell(out);
     }
 
@@ -176,12 +242,10 @@ impl<R: Read> KernelText<R> {
         self.tell(out);
         self.out.lines += u64::from(self.ends_open);
         self.out.unplaced.add("a line longer than 64 KiB", self.decoder.too_long());
-        if self.since_boot && self.calendar.boot.is_none() {
-            self.out
-                .unplaced
-                .add("times since boot only: give --boot-time, nothing in the log tells when that was", 1);
-        }
         self.coverage.tell(out);
+        if let Some(units) = &mut self.units {
+            units.finish(self.coverage.span(), out);
+        }
         self.out.covers = self.coverage.span();
     }
 }

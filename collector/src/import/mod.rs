@@ -12,6 +12,7 @@ pub mod inspected;
 pub mod kernel;
 pub mod merge;
 pub mod names;
+mod units;
 pub mod unplaced;
 pub mod when;
 

@@ -72,8 +72,10 @@ impl Units {
         let mut from = 0;
         while let Some(hit) = text.get(from..).and_then(|rest| ids.find(rest)) {
             let at = from + hit.start();
-            let start = memchr::memrchr(b'\n', text.get(from..at).unwrap_or_default()).map_or(from, |i| from + i + 1);
-            let end = memchr::memchr(b'\n', text.get(at..).unwrap_or_default()).map_or(text.len(), |i| at + i);
+            let start =
+                memchr::memrchr(b'\n', text.get(from..at).unwrap_or_default()).map_or(from, |i| from + i + 1);
+            let end =
+                memchr::memchr(b'\n', text.get(at..).unwrap_or_default()).map_or(text.len(), |i| at + i);
             if let Some(line) = text.get(start..end).filter(|l| l.len() <= LONGEST)
                 && let Some(event) = self.entry(line)
             {
@@ -91,7 +93,8 @@ impl Units {
         if text("_PID") != Some("1") {
             return None;
         }
-        let micros: i64 = text("_SOURCE_REALTIME_TIMESTAMP").or(text("__REALTIME_TIMESTAMP"))?.parse().ok()?;
+        let micros: i64 =
+            text("_SOURCE_REALTIME_TIMESTAMP").or(text("__REALTIME_TIMESTAMP"))?.parse().ok()?;
         let at = Timestamp(micros.checked_mul(1_000)?);
         let unit = text("UNIT").filter(|u| u.ends_with(".service") && u.len() <= 256)?;
         let instance = text("INVOCATION_ID").map(|i| i.chars().take(64).collect::<String>());
