@@ -24,6 +24,8 @@ use linchpin_data::{Event, Timestamp, jsonl};
 use crate::cli::ImportArgs;
 use crate::{history, plain};
 
+/// Events that Docker replays at most to `--since`.
+const REPLAYED: u64 = 256;
 /// Events written at once into a journal.
 const BATCH: usize = 1024;
 
@@ -67,7 +69,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
         }
     }
     if merge.told_twice() > 0 {
-        eprintln!("linchpin: {} kills or faults stood in two files and are told once", merge.told_twice());
+        eprintln!("linchpin: {} kills or faults stood there twice and are told once", merge.told_twice());
     }
     done
 }
@@ -255,6 +257,11 @@ fn unplaced(path: &Path, outcome: &Outcome, host: &str) -> Vec<Event> {
 fn say(path: &Path, form: Form, outcome: &Outcome) {
     let covers = outcome.covers.map_or_else(|| "no time".into(), |(a, b)| format!("{a} to {b}"));
     eprintln!("linchpin: {}: {} lines, {covers}", plain::line(&form.tried(path)), outcome.lines);
+    if matches!(form, Form::DockerEvents) && outcome.lines == REPLAYED {
+        eprintln!(
+            "linchpin: Docker keeps its last {REPLAYED} events, and there are as many here: what was before the first is not covered"
+        );
+    }
     for (why, sort) in outcome.unplaced.sorts() {
         eprintln!("linchpin: {} not placed: {why}", sort.count);
         for sample in &sort.samples {

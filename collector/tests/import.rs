@@ -263,6 +263,28 @@ fn many_forms_in_one_file_and_what_is_between_them() {
 }
 
 #[test]
+fn the_same_kill_in_two_logs_is_one_and_a_pid_used_again_is_not() {
+    let line = |s: &str| {
+        format!(
+            "2017-12-07T{s}Z web-1 kernel: Out of memory: Killed process 5 (x) total-vm:1kB, anon-rss:2kB, file-rss:3kB\n"
+        )
+    };
+    let mut merge = Merge::default();
+    for log in [line("00:05:15") + &line("07:00:00"), line("00:05:15.9") + &line("04:00:00")] {
+        let calendar = Calendar::new(Years::From(2017), 0, None);
+        merge.add(Box::new(KernelText::new(Cursor::new(log), "web-1".into(), Names::default(), calendar)));
+    }
+    let mut at = Vec::new();
+    while let Some(event) = merge.following().unwrap() {
+        if matches!(event.fact, Fact::OomKill(_)) {
+            at.push(event.at);
+        }
+    }
+    assert_eq!(at, [t("2017-12-07T00:05:15Z"), t("2017-12-07T04:00:00Z"), t("2017-12-07T07:00:00Z")]);
+    assert_eq!(merge.told_twice(), 1);
+}
+
+#[test]
 fn each_boot_of_a_log_has_its_own_beginning() {
     let boot = |epoch: u64| {
         format!(

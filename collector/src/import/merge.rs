@@ -13,7 +13,7 @@ use super::{Input, Told};
 /// Events of one input that wait for earlier ones.
 const WAITING: usize = 4096;
 /// Two logs of the same kill may differ by this: syslog writes whole seconds, and late.
-const SAME_NS: i64 = 2_000_000_000;
+const SAME_NS: u64 = 2_000_000_000;
 /// Kills and faults that are remembered to know a second telling by.
 const REMEMBERED: usize = 4096;
 
@@ -94,7 +94,7 @@ impl Merge {
         }
     }
 
-    /// Kills and faults that a second input told again.
+    /// Kills and faults that were told again, mostly by another input.
     #[must_use]
     pub fn told_twice(&self) -> u64 {
         self.seen.twice
@@ -110,7 +110,7 @@ impl Merge {
 #[derive(Default)]
 struct Seen {
     last: HashMap<(u64, Arc<str>), Timestamp>,
-    order: VecDeque<(u64, Arc<str>)>,
+    order: VecDeque<((u64, Arc<str>), Timestamp)>,
     twice: u64,
 }
 
@@ -124,16 +124,17 @@ impl Seen {
         let (Some(pid), Some(process)) = (pid, process) else { return false };
         let key = (pid, Arc::from(format!("{} {process}", event.fact.kind())));
         if let Some(last) = self.last.get(&key)
-            && event.at.0.saturating_sub(last.0) <= SAME_NS
+            && event.at.0.abs_diff(last.0) <= SAME_NS
         {
             self.twice += 1;
             return true;
         }
-        self.order.push_back(key.clone());
+        self.order.push_back((key.clone(), event.at));
         self.last.insert(key, event.at);
         if self.order.len() > REMEMBERED
-            && let Some(old) = self.order.pop_front()
-            && !self.order.contains(&old)
+            && let Some((old, at)) = self.order.pop_front()
+            // Unless it was told of again since.
+            && self.last.get(&old) == Some(&at)
         {
             self.last.remove(&old);
         }
