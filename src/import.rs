@@ -255,7 +255,10 @@ fn unplaced(path: &Path, outcome: &Outcome, host: &str) -> Vec<Event> {
 }
 
 fn say(path: &Path, form: Form, outcome: &Outcome) {
-    let covers = outcome.covers.map_or_else(|| "no time".into(), |(a, b)| format!("{a} to {b}"));
+    let covers = outcome.covers.map_or_else(
+        || "no time".into(),
+        |(a, b)| format!("{} to {}", a.to_millis_text(), b.to_millis_text()),
+    );
     eprintln!("linchpin: {}: {} lines, {covers}", plain::line(&form.tried(path)), outcome.lines);
     if matches!(form, Form::DockerEvents) && outcome.lines == REPLAYED {
         eprintln!(

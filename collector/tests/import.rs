@@ -187,7 +187,8 @@ fn every_trap_in_every_form() {
         for (trap, lines, told) in traps() {
             for end in ["\n", "\r\n"] {
                 let log: String = lines.lines().map(|l| format!("{}{l}{end}", prefix(15))).collect();
-                let log = format!("{}noise{end}{log}{}noise{end}", prefix(10), prefix(20));
+                // The last line is covered too, whether or not it has an end.
+                let log = format!("{}noise{end}{log}{}noise", prefix(10), prefix(20));
                 let (events, outcome) = kernel(log);
                 let got: Vec<_> = kills(&events)
                     .iter()

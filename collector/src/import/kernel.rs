@@ -18,6 +18,8 @@ use crate::sources::kernel_log::prefix::{LogTime, strip};
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
+/// Bytes kept of a last line without an end: an entry of the journal is one object.
+const TAIL: usize = 64 * 1024;
 /// Lines tried at each end of a piece for one that tells a time.
 const TRIED: usize = 64;
 
@@ -34,8 +36,8 @@ pub struct KernelText<R> {
     decoder: Decoder,
     piece: Vec<u8>,
     records: Vec<Record>,
-    /// The beginning of a line whose end has not come yet, for the line counter.
-    ends_open: bool,
+    /// A last line whose end has not come yet, as far as its time may stand in it.
+    tail: Vec<u8>,
     out: Outcome,
     begun: bool,
     since_boot: bool,
@@ -82,7 +84,7 @@ impl<R: Read> KernelText<R> {
             decoder: Decoder::default(),
             piece: vec![0; PIECE],
             records: Vec::new(),
-            ends_open: false,
+            tail: Vec::new(),
             out: Outcome::default(),
             begun: false,
             since_boot: false,
@@ -138,7 +140,7 @@ impl<R: Read> KernelText<R> {
         let buffer = std::mem::take(&mut self.piece);
         let mut rest = buffer.get(..len).unwrap_or_default();
         self.out.lines += memchr::memchr_iter(b'\n', rest).count() as u64;
-        self.ends_open = rest.last() != Some(&b'\n');
+        self.keep_tail(rest);
         if let Some(units) = &mut self.units {
             units.feed(rest, out);
         }
@@ -158,6 +160,18 @@ impl<R: Read> KernelText<R> {
         }
         self.segment(rest, out);
         self.piece = buffer;
+    }
+
+    fn keep_tail(&mut self, piece: &[u8]) {
+        let open = match memchr::memrchr(b'\n', piece) {
+            Some(i) => {
+                self.tail.clear();
+                piece.get(i + 1..).unwrap_or_default()
+            }
+            None => piece,
+        };
+        let room = TAIL.saturating_sub(self.tail.len()).min(open.len());
+        self.tail.extend_from_slice(open.get(..room).unwrap_or_default());
     }
 
     /// Times since boot begin anew: what was known of the last boot holds no more.
@@ -207,10 +221,8 @@ impl<R: Read> KernelText<R> {
                     );
                     self.issue(time, "suppressed", count, detail, line, out);
                 }
-                Record::Unreadable { time, line } => {
+                Record::Unreadable { line, .. } => {
                     self.out.unplaced.count("looks like a kill and cannot be read", &line);
-                    let detail = "a line of the kernel log looks like a kill and cannot be read".into();
-                    self.issue(time, "unreadable", 1, detail, line, out);
                 }
             }
         }
@@ -238,9 +250,13 @@ impl<R: Read> KernelText<R> {
     }
 
     fn end(&mut self, out: &mut Told) {
+        let tail = std::mem::take(&mut self.tail);
+        if !tail.is_empty() {
+            self.out.lines += 1;
+            self.sample(&tail);
+        }
         self.decoder.finish(&mut self.records);
         self.tell(out);
-        self.out.lines += u64::from(self.ends_open);
         self.out.unplaced.add("a line longer than 64 KiB", self.decoder.too_long());
         self.coverage.tell(out);
         if let Some(units) = &mut self.units {
