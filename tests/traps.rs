@@ -17,6 +17,8 @@ const GAP: &str = "collector/src/sources/docker/tests/gap.rs";
 const SESSION: &str = "collector/src/sources/docker/session.rs";
 const DAEMON: &str = "collector/src/sources/docker/tests/daemon.rs";
 const EPISODES: &str = "analyzer/tests/episodes.rs";
+const DIFFERENTIAL: &str = "analyzer/tests/differential.rs";
+const NAMES: &str = "analyzer/tests/names.rs";
 const CAUSES: &str = "analyzer/tests/causes.rs";
 const OBSERVED: &str = "analyzer/tests/observed.rs";
 const ADMIN: &str = "collector/tests/admin_replies.rs";
@@ -84,7 +86,11 @@ const TRAPS: &[Trap] = &[
         "cgroup paths of many runtimes",
         &[(PATHS, "paths_of_many_runtimes"), (IMPORT, "every_trap_in_every_form")],
     ),
-    (10, "kills without a record, claims without a kill", &[(CAUSES, "a_claim_is_no_proof")]),
+    (
+        10,
+        "kills without a record, claims without a kill",
+        &[(DIFFERENTIAL, "any_sigkill_is_137_and_a_claim_is_no_proof"), (CAUSES, "a_claim_is_no_proof")],
+    ),
     (
         11,
         "the runtime's counter falls back",
@@ -96,14 +102,30 @@ const TRAPS: &[Trap] = &[
     (
         12,
         "a claim of OOM with exit code 0",
-        &[(CAUSES, "a_claim_is_no_proof"), (LAB_OOM, "a_childs_kill_ends_no_episode")],
+        &[
+            (DIFFERENTIAL, "a_childs_kill_with_exit_0_is_no_death_of_it"),
+            (CAUSES, "a_claim_is_no_proof"),
+            (LAB_OOM, "a_childs_kill_ends_no_episode"),
+        ],
     ),
     (
         13,
         "137 is any SIGKILL",
-        &[(CAUSES, "signals_crashes_and_clean_ends"), (HISTORY, "a_recorded_day_of_docker_20_10")],
+        &[
+            (DIFFERENTIAL, "any_sigkill_is_137_and_a_claim_is_no_proof"),
+            (CAUSES, "signals_crashes_and_clean_ends"),
+            (HISTORY, "a_recorded_day_of_docker_20_10"),
+        ],
     ),
-    (14, "255 after a daemon's restart", &[(GAP, "it_ended"), (CAUSES, "the_runtime_went_away")]),
+    (
+        14,
+        "255 after a daemon's restart",
+        &[
+            (DIFFERENTIAL, "codes_of_the_program_and_of_a_daemon"),
+            (GAP, "it_ended"),
+            (CAUSES, "the_runtime_went_away"),
+        ],
+    ),
     (
         15,
         "compose re-creates",
@@ -156,7 +178,11 @@ const TRAPS: &[Trap] = &[
     (
         25,
         "an abort as process 1 looks like a fault",
-        &[(CAUSES, "signals_crashes_and_clean_ends"), (KERNEL, "real_faults_of_a_6_18_kernel")],
+        &[
+            (DIFFERENTIAL, "an_abort_as_process_one_is_no_memory_fault"),
+            (CAUSES, "signals_crashes_and_clean_ends"),
+            (KERNEL, "real_faults_of_a_6_18_kernel"),
+        ],
     ),
     (
         26,
@@ -178,6 +204,7 @@ const TRAPS: &[Trap] = &[
         30,
         "OOM kills with any exit code, storms",
         &[
+            (DIFFERENTIAL, "kills_come_with_any_exit_code"),
             (CAUSES, "its_own_memory_ceiling_needs_the_kernels_word"),
             (CAUSES, "two_witnesses_and_many_lines_are_one_death"),
             (KERNEL, "in_a_storm_nothing_is_carried_but_by_pid"),
@@ -214,7 +241,11 @@ const TRAPS: &[Trap] = &[
     (
         38,
         "SERVFAIL and NXDOMAIN say the same",
-        &[(JUDGE, "each_outcome"), (LINES, "every_sample_is_what_it_is")],
+        &[
+            (NAMES, "nxdomain_and_servfail_are_one_failing_name"),
+            (JUDGE, "each_outcome"),
+            (LINES, "every_sample_is_what_it_is"),
+        ],
     ),
     (
         40,

@@ -9,6 +9,7 @@ pub mod calculator;
 mod cause;
 pub mod ceiling;
 mod chain;
+mod differential;
 mod episode;
 mod fact;
 mod host;

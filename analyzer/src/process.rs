@@ -8,7 +8,7 @@ use linchpin_data::{Span, Timestamp, Windows};
 use crate::cause::{Case, Notes, Verdict, judge};
 use crate::ceiling::{interval, quantile};
 use crate::episode::{Down, Ended};
-use crate::fact::{Kill, What};
+use crate::fact::{Exit, Fact, Kill, What};
 use crate::kills::Kills;
 use crate::report::{Death, Episode, Objective, Process, Recovery, Trend};
 use crate::subject::Subject;
@@ -31,6 +31,22 @@ pub struct Subjected<'a> {
     /// That within the window.
     observed: Windows,
     downs: Vec<Judged<'a>>,
+}
+
+/// One restart as it was judged.
+pub struct Restart<'a> {
+    /// When its main process ended, on the axis.
+    pub at: Timestamp,
+    /// The exit.
+    pub fact: &'a Fact,
+    /// How it ended.
+    pub exit: &'a Exit,
+    /// Its cause.
+    pub cause: &'static str,
+    /// Whether an operator asked for it.
+    pub by_operator: bool,
+    /// Whether it counts against the budget.
+    pub counted: bool,
 }
 
 /// One time down, judged.
@@ -177,6 +193,22 @@ impl<'a> Subjected<'a> {
         let mut all: Vec<_> = exits.chain(children).filter(|(t, _)| inside(*t)).collect();
         all.sort_unstable();
         all
+    }
+
+    /// Its restarts in observed time, in order, an operator's included.
+    pub fn restarts(&self) -> impl Iterator<Item = Restart<'_>> {
+        self.downs.iter().filter(|d| d.counted).filter_map(|d| {
+            let fact = self.subject.fact(d.down.exit?)?;
+            let What::Exited(exit) = &fact.what else { return None };
+            Some(Restart {
+                at: fact.axis,
+                fact,
+                exit,
+                cause: d.verdict.cause,
+                by_operator: d.verdict.by_operator,
+                counted: d.charged,
+            })
+        })
     }
 
     fn count(&self, which: impl Fn(&Judged<'_>) -> bool) -> u64 {

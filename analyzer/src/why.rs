@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::chain::chains;
+use crate::differential::{Around, differential};
 use crate::host::Host;
 use crate::link::histogram::histograms;
 use crate::link::pairs::{self, Link, Party};
@@ -80,12 +81,17 @@ impl<'a> Inquiry<'a> {
         for (client, names) in &self.host.names {
             why.names.extend(names.told(client, self.name, self.view, &self.host.timeline));
         }
-        for victim in self.parties.iter().filter(|p| !p.onsets.is_empty()) {
-            if let Some(names) = self.host.names.get(victim.name.as_str()) {
-                let failures = names.failures(self.view, &self.host.timeline);
+        for (victim, (subject, judged)) in self.parties.iter().zip(&self.subjects) {
+            let Some(facts) = self.host.subjects.get(*subject) else { continue };
+            let names = self.host.names.get(*subject);
+            let failures = names.map(|n| n.failures(self.view, &self.host.timeline));
+            if let Some(failures) = failures.as_deref().filter(|_| !victim.onsets.is_empty()) {
                 let host = (self.name, self.host);
-                why.chains.extend(chains(host, victim, &self.parties, &why.links, &failures));
+                why.chains.extend(chains(host, victim, &self.parties, &why.links, failures));
             }
+            let around =
+                Around { links: &why.links, chains: &why.chains, failures, pressure: &why.subject_pressure };
+            why.differentials.extend(differential((self.name, subject), self.view, facts, judged, around));
         }
         why
     }

@@ -1,0 +1,133 @@
+//! What only the kernel can say: a memory fault, a kill at the subject's own limit, a host that ran out.
+
+use super::{Case, evidence, latest, ruling, share};
+use crate::fact::{Fact, What};
+use crate::report::diagnosis::{Ruled, Ruling};
+use crate::sentence::{bytes, signal_of_code};
+
+/// A trap this close to an exit explains it, in nanoseconds.
+const TRAP_NS: u64 = 2_000_000_000;
+
+/// A memory fault. An abort of a container's first process ends like one (the kernel ignores SIGABRT for it, and the C library falls
+/// through to a general protection fault), and is none.
+pub fn segfault(case: &Case<'_>) -> Ruling {
+    const WHAT: &str = "segfault";
+    let traps: Vec<(&Fact, bool)> = traps(case);
+    let near = |protection: bool| {
+        let explained = case
+            .restarts
+            .iter()
+            .filter(|r| traps.iter().any(|(f, p)| *p == protection && f.axis.0.abs_diff(r.at.0) <= TRAP_NS));
+        explained.count()
+    };
+    let quoted = |protection: bool| {
+        let of = traps.iter().filter(|(_, p)| *p == protection);
+        latest(of.filter_map(|(f, _)| Some(evidence(f, "kernel log", detail(f)?.to_string()))).collect())
+    };
+    let (faults, aborts) = (near(false), near(true));
+    if faults > 0 {
+        let sentence = format!("a segfault: the kernel log has a record at {}", share(faults, case.n()));
+        return ruling(WHAT, Ruled::In, faults, sentence, quoted(false));
+    }
+    let watched = case.watched(&["kernel_log"]);
+    if watched < case.n() {
+        return case.blind(WHAT, watched, "the kernel log");
+    }
+    let codes = case.codes();
+    let told = if codes.is_empty() { "no exit code told".to_string() } else { codes };
+    if aborts > 0 {
+        let sentence = format!(
+            "not a segfault: at {} the kernel's record is a general protection fault, which is how an abort (a panic, an \
+             assertion) ends a container's first process; {told}",
+            share(aborts, case.n())
+        );
+        return ruling(WHAT, Ruled::Out, 0, sentence, quoted(true));
+    }
+    let claims = case.restarts.iter().filter(|r| r.exit.signal.or(signal_of_code(r.exit.code)) == Some(11));
+    let claims = claims.count();
+    if claims > 0 {
+        let sentence = format!(
+            "open: {told} says SIGSEGV at {}, and the kernel log, which was watched, has no record",
+            share(claims, case.n())
+        );
+        return ruling(WHAT, Ruled::Open, 0, sentence, case.exits(&case.restarts));
+    }
+    let sentence = format!("not a segfault: no kernel record, {told}");
+    ruling(WHAT, Ruled::Out, 0, sentence, case.exits(&case.restarts))
+}
+
+/// The traps in the window, and whether each is a general protection fault.
+fn traps<'a>(case: &'a Case<'_>) -> Vec<(&'a Fact, bool)> {
+    let w = case.view.window;
+    let facts = case.subject.facts().iter().filter(|f| w.contains(f.axis) || f.axis == w.to);
+    facts.filter_map(|f| Some((f, detail(f)?.contains("general protection")))).collect()
+}
+
+fn detail(fact: &Fact) -> Option<&str> {
+    match &fact.what {
+        What::Segfault(detail) => Some(detail),
+        _ => None,
+    }
+}
+
+/// Its own memory limit, with what it used of it.
+pub fn own_ceiling(case: &Case<'_>) -> Ruling {
+    const WHAT: &str = "own memory ceiling";
+    let used = case.pressure.and_then(|p| Some((p.peak_bytes?, p.limit_bytes?)));
+    let used = used.map(|(peak, limit)| format!("{} used of {}", bytes(peak), bytes(limit)));
+    let killed = case.of(WHAT);
+    if !killed.is_empty() {
+        let limit = case.pressure.and_then(|p| p.limit_bytes).map(bytes);
+        let limit = limit.map(|l| format!(" of {l}")).unwrap_or_default();
+        let sentence = format!(
+            "killed at its own limit{limit}: {} have the kernel's record",
+            share(killed.len(), case.n())
+        );
+        let proof = case.subject.facts().iter().filter_map(|f| match &f.what {
+            What::Oom(k) if !k.host => {
+                let source = if k.counter { "cgroup counter" } else { "kernel log" };
+                Some(evidence(f, source, crate::sentence::kill(k)))
+            }
+            _ => None,
+        });
+        return ruling(WHAT, Ruled::In, killed.len(), sentence, latest(proof.collect()));
+    }
+    let watched = case.watched(&["kernel_log", "cgroup"]);
+    if watched < case.n() {
+        return case.blind(WHAT, watched, "the kernel's word on memory (its log, the cgroup's counters)");
+    }
+    let children = case.pressure.map_or(0, |p| p.kills);
+    let children = if children > 0 {
+        let plural = if children == 1 { "kill of a process" } else { "kills of processes" };
+        format!("; {children} OOM {plural} in it ended no life of it")
+    } else {
+        String::new()
+    };
+    let claims = case.restarts.iter().filter(|r| r.exit.oom_claim == Some(true)).count();
+    let claims = if claims > 0 {
+        format!("; the runtime's claim of OOM at {} has no kernel record", share(claims, case.n()))
+    } else {
+        String::new()
+    };
+    let used = used.map(|u| format!(", {u}")).unwrap_or_default();
+    let sentence =
+        format!("not an OOM kill of its own: oom_kill 0 at {}{used}{claims}{children}", case.all());
+    ruling(WHAT, Ruled::Out, 0, sentence, case.exits(&case.restarts))
+}
+
+/// The whole machine ran out.
+pub fn host_memory(case: &Case<'_>) -> Ruling {
+    const WHAT: &str = "host out of memory";
+    let killed = case.of(WHAT);
+    if !killed.is_empty() {
+        let sentence = format!("the host ran out of memory and this paid: {}", share(killed.len(), case.n()));
+        let quoted = case.exits(killed.iter().copied());
+        return ruling(WHAT, Ruled::In, killed.len(), sentence, quoted);
+    }
+    let watched = case.watched(&["kernel_log"]);
+    if watched < case.n() {
+        return case.blind(WHAT, watched, "the kernel log");
+    }
+    let sentence = format!("not the host's memory: the kernel log has no such kill at {}", case.all());
+    ruling(WHAT, Ruled::Out, 0, sentence, Vec::new())
+}

@@ -1,0 +1,204 @@
+//! The differential: each usual suspect of a subject's restarts against the evidence, ruled in, out or left open. A suspicion is ruled
+//! out only where a source that would have seen it watched; what a restart's cause was, [`crate::cause`] has judged.
+
+mod asked;
+mod exits;
+mod kernel;
+mod others;
+
+use linchpin_data::Timestamp;
+
+use crate::fact::{Exit, Fact};
+use crate::link::pairs::Link;
+use crate::names::Failure;
+use crate::process::{Restart, Subjected};
+use crate::report::Evidence;
+use crate::report::diagnosis::{Chain, Differential, Ruled, Ruling, SubjectPressure};
+use crate::subject::Subject;
+use crate::view::View;
+
+/// The most pieces of evidence quoted for one ruling: the latest.
+const MOST_QUOTED: usize = 5;
+
+/// One subject that restarts, and what is known around it.
+pub struct Case<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The host in this query.
+    pub view: &'a View,
+    /// Its facts.
+    pub subject: &'a Subject,
+    /// Its restarts that count, in order.
+    restarts: Vec<Restart<'a>>,
+    /// Restarts that an operator asked for.
+    asked: Vec<Restart<'a>>,
+    /// Links in which it is the victim.
+    pub links: Vec<&'a Link>,
+    /// Chains into it.
+    pub chains: Vec<&'a Chain>,
+    /// Lookups of it that failed, in order; `None` where nobody is known to hear them.
+    pub failures: Option<Vec<Failure<'a>>>,
+    /// Its memory against its limit.
+    pub pressure: Option<&'a SubjectPressure>,
+}
+
+/// What rests on other parts of the report.
+pub struct Around<'a> {
+    /// Links of the host.
+    pub links: &'a [Link],
+    /// Chains of the host.
+    pub chains: &'a [Chain],
+    /// Failing lookups of this client; `None` where nobody is known to hear them.
+    pub failures: Option<Vec<Failure<'a>>>,
+    /// Subjects' memory against their limits.
+    pub pressure: &'a [SubjectPressure],
+}
+
+/// The differential of one subject; `None` if it did not restart.
+#[must_use]
+pub fn differential<'a>(
+    (host, name): (&str, &'a str),
+    view: &'a View,
+    subject: &'a Subject,
+    judged: &'a Subjected<'a>,
+    around: Around<'a>,
+) -> Option<Differential> {
+    let (asked, restarts): (Vec<_>, Vec<_>) = judged.restarts().partition(|r| r.by_operator);
+    if restarts.is_empty() {
+        return None;
+    }
+    let case = Case {
+        name,
+        view,
+        subject,
+        restarts,
+        asked,
+        links: around.links.iter().filter(|l| l.victim == name).collect(),
+        chains: around.chains.iter().filter(|c| c.victim == name).collect(),
+        failures: around.failures,
+        pressure: around.pressure.iter().find(|p| p.subject == name),
+    };
+    let mut rulings = vec![
+        others::another(&case),
+        others::dns(&case),
+        kernel::own_ceiling(&case),
+        kernel::host_memory(&case),
+        kernel::segfault(&case),
+        exits::exit_code(&case),
+        asked::health_check(&case),
+        asked::version(&case),
+        asked::deploy(&case),
+        asked::operator(&case),
+    ];
+    rulings.sort_by_key(|r| r.ruled);
+    Some(Differential {
+        subject: name.into(),
+        host: host.into(),
+        restarts: case.restarts.len() as u64,
+        rulings,
+    })
+}
+
+impl Case<'_> {
+    /// How many restarts it is about.
+    fn n(&self) -> usize {
+        self.restarts.len()
+    }
+
+    /// "all 16 restarts", "the restart".
+    fn all(&self) -> String {
+        match self.n() {
+            1 => "the restart".into(),
+            n => format!("all {n} restarts"),
+        }
+    }
+
+    /// "any of 16 restarts", "the restart".
+    fn any(&self) -> String {
+        if self.n() == 1 { "the restart".into() } else { format!("any of {} restarts", self.n()) }
+    }
+
+    /// How many restarts began while one of these sources watched.
+    fn watched(&self, sources: &[&str]) -> usize {
+        let seen = |t: Timestamp| {
+            let watches = sources.iter().filter_map(|s| self.view.watches.get(*s));
+            watches.into_iter().any(|w| self.view.seen(&w.windows, t))
+        };
+        self.restarts.iter().filter(|r| seen(r.at)).count()
+    }
+
+    /// Restarts of a cause.
+    fn of(&self, cause: &str) -> Vec<&Restart<'_>> {
+        self.restarts.iter().filter(|r| r.cause == cause).collect()
+    }
+
+    /// "exit code 0", "exit codes 0 and 137": each that was told, least first; empty where none was.
+    fn codes(&self) -> String {
+        let mut codes: Vec<i64> = self.restarts.iter().filter_map(|r| r.exit.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let words: Vec<String> = codes.iter().take(6).map(ToString::to_string).collect();
+        match words.split_last() {
+            None => String::new(),
+            Some((one, [])) => format!("exit code {one}"),
+            Some((last, rest)) => format!("exit codes {} and {last}", rest.join(", ")),
+        }
+    }
+
+    /// The exits of some restarts as evidence.
+    fn exits<'r>(&self, of: impl IntoIterator<Item = &'r Restart<'r>>) -> Vec<Evidence> {
+        let source = crate::view::source_of(self.name);
+        latest(of.into_iter().map(|r| evidence(r.fact, source, exit_words(r.exit))).collect())
+    }
+
+    /// Open, because nobody would have seen it: says which source, and for how many restarts.
+    fn blind(&self, suspicion: &str, watched: usize, source: &str) -> Ruling {
+        let (n, missing) = (self.n(), self.n() - watched);
+        let during = if missing == n { self.all() } else { format!("{missing} of {n} restarts") };
+        let sentence = format!("open: {source} was not watched during {during}");
+        ruling(suspicion, Ruled::Open, 0, sentence, Vec::new())
+    }
+}
+
+fn exit_words(e: &Exit) -> String {
+    crate::sentence::exit(e)
+}
+
+fn evidence(fact: &Fact, source: &str, text: String) -> Evidence {
+    Evidence { event: fact.id(), at: fact.moment.at, source: source.into(), text }
+}
+
+fn evidence_of(f: &Failure<'_>) -> Evidence {
+    let name = if f.name.is_empty() { "a name" } else { f.name };
+    let outcome = if f.outcome.is_empty() { String::new() } else { format!(" ({})", f.outcome) };
+    Evidence {
+        event: f.id,
+        at: f.id.at,
+        source: format!("dns {}", f.by),
+        text: format!("{name} did not resolve{outcome}"),
+    }
+}
+
+fn latest(mut all: Vec<Evidence>) -> Vec<Evidence> {
+    all.drain(..all.len().saturating_sub(MOST_QUOTED));
+    all
+}
+
+fn ruling(
+    suspicion: &str,
+    ruled: Ruled,
+    explains: usize,
+    sentence: String,
+    evidence: Vec<Evidence>,
+) -> Ruling {
+    Ruling { suspicion: suspicion.into(), ruled, explains: explains as u64, sentence, evidence }
+}
+
+/// "all 16 restarts" or "3 of 16 restarts".
+fn share(k: usize, n: usize) -> String {
+    match (k, n) {
+        (1, 1) => "the restart".into(),
+        _ if k == n => format!("all {n} restarts"),
+        _ => format!("{k} of {n} restarts"),
+    }
+}
