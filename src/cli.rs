@@ -130,7 +130,7 @@ pub struct ImportArgs {
     /// The host that they are from [default: this one].
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Year of the first line, where a log writes none [default: by the file's own time].
+    /// Year of each file's first line, where it writes none [default: by the file's own time].
     #[arg(long, value_name = "YEAR")]
     pub year: Option<i32>,
     /// Distance from UTC of times without a zone, as +02:00.

@@ -60,7 +60,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
         if done.is_ok() && !outcome.recognised {
             bail!("{}: nothing in its {} lines is {}", form.tried(path), outcome.lines, form.expected());
         }
-        if done.is_ok() && outcome.covers.is_none() {
+        if done.is_ok() && outcome.covers.is_none() && matches!(form, Form::KernelLog | Form::Journalctl) {
             bail!(
                 "{}: its times count from boot, and nothing in it tells when that was; give --boot-time (RFC 3339: \
                  what `uptime -s` said, in UTC)",
@@ -264,6 +264,9 @@ fn say(path: &Path, form: Form, outcome: &Outcome) {
         eprintln!(
             "linchpin: Docker keeps its last {REPLAYED} events, and there are as many here: what was before the first is not covered"
         );
+    }
+    for assumed in &outcome.assumed {
+        eprintln!("linchpin: taken that {assumed}");
     }
     for (why, sort) in outcome.unplaced.sorts() {
         eprintln!("linchpin: {} not placed: {why}", sort.count);

@@ -286,6 +286,44 @@ fn the_same_kill_in_two_logs_is_one_and_a_pid_used_again_is_not() {
 }
 
 #[test]
+fn logs_that_overlap_cover_their_union() {
+    let mut merge = Merge::default();
+    for (from, to) in [("00:00:00", "01:00:00"), ("00:30:00", "02:00:00"), ("03:00:00", "04:00:00")] {
+        let log = format!("2017-12-07T{from}Z web-1 kernel: x\n2017-12-07T{to}Z web-1 kernel: x\n");
+        let calendar = Calendar::new(Years::From(2017), 0, None);
+        merge.add(Box::new(KernelText::new(Cursor::new(log), "web-1".into(), Names::default(), calendar)));
+    }
+    let (events, _) = drain(merge);
+    let told: Vec<_> = events.iter().map(|e| (e.at.to_string()[11..13].to_string(), e.fact.kind())).collect();
+    let want =
+        [("00", "watch_started"), ("02", "watch_stopped"), ("03", "watch_started"), ("04", "watch_stopped")];
+    assert_eq!(told, want.map(|(at, kind)| (at.to_string(), kind)));
+}
+
+#[test]
+fn what_is_assumed_is_said() {
+    let assumed = |line: &str| {
+        let mut merge = Merge::default();
+        let calendar = Calendar::new(Years::Until(t("2018-03-01T00:00:00Z")), -12_600, None);
+        let input = Cursor::new(line.to_string());
+        merge.add(Box::new(KernelText::new(input, "web-1".into(), Names::default(), calendar)));
+        drain(merge).1.remove(0).assumed
+    };
+    assert_eq!(
+        assumed("Dec  7 00:05:15 web-1 kernel: x"),
+        [
+            "no line is later than 2018-03-01, the file's own time (--year says otherwise)",
+            "times without a zone are UTC-03:30"
+        ]
+    );
+    assert_eq!(
+        assumed("[    1.000000] rtc_cmos 00:01: setting system clock to x (1512605101)"),
+        ["the machine booted at 2017-12-07T00:05:00.000Z, by the log's own line"]
+    );
+    assert_eq!(assumed("2017-12-07T00:05:15Z web-1 kernel: x"), [""; 0]);
+}
+
+#[test]
 fn each_boot_of_a_log_has_its_own_beginning() {
     let boot = |epoch: u64| {
         format!(

@@ -164,7 +164,7 @@ impl<R: BufRead> Input for EngineEvents<R> {
             let Some(cut) = bounded_line(&mut self.input, &mut line)? else {
                 self.tracker.flush(self.now, &self.exits);
                 self.tell(out);
-                self.coverage.tell(out);
+                self.coverage.end(out);
                 self.out.covers = self.coverage.span();
                 return Ok(false);
             };
@@ -175,6 +175,7 @@ impl<R: BufRead> Input for EngineEvents<R> {
                 self.line(&line, out);
             }
         }
+        self.coverage.begin(out);
         Ok(true)
     }
 

@@ -145,7 +145,7 @@ impl<R: Read> KernelText<R> {
             units.feed(rest, out);
         }
         if !self.begun && self.calendar.boot.is_none() {
-            self.calendar.boot = anchor(rest);
+            self.calendar.reboot(anchor(rest));
         }
         while let Some(at) = next_boot(rest) {
             let (before, after) = rest.split_at(at);
@@ -178,7 +178,7 @@ impl<R: Read> KernelText<R> {
     fn reboot(&mut self, piece: &[u8], out: &mut Told) {
         self.decoder.flush(&mut self.records);
         self.tell(out);
-        self.calendar.boot = anchor(piece);
+        self.calendar.reboot(anchor(piece));
     }
 
     fn segment(&mut self, piece: &[u8], out: &mut Told) {
@@ -258,11 +258,12 @@ impl<R: Read> KernelText<R> {
         self.decoder.finish(&mut self.records);
         self.tell(out);
         self.out.unplaced.add("a line longer than 64 KiB", self.decoder.too_long());
-        self.coverage.tell(out);
+        self.coverage.end(out);
         if let Some(units) = &mut self.units {
             units.finish(self.coverage.span(), out);
         }
         self.out.covers = self.coverage.span();
+        self.out.assumed = self.calendar.assumed();
     }
 }
 
@@ -274,6 +275,7 @@ impl<R: Read> Input for KernelText<R> {
             return Ok(false);
         }
         self.take(len, out);
+        self.coverage.begin(out);
         Ok(true)
     }
 

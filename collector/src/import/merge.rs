@@ -67,6 +67,7 @@ struct Reading {
 pub struct Merge {
     inputs: Vec<Reading>,
     seen: Seen,
+    watching: Watching,
 }
 
 impl Merge {
@@ -88,7 +89,7 @@ impl Merge {
             }
             let first = self.inputs.iter_mut().filter(|r| r.told.len() > 0).min_by_key(|r| r.told.earliest());
             let Some(event) = first.and_then(|r| r.told.pop()) else { return Ok(None) };
-            if !self.seen.again(&event) {
+            if self.watching.turns(&event) && !self.seen.again(&event) {
                 return Ok(Some(event));
             }
         }
@@ -103,6 +104,24 @@ impl Merge {
     /// What became of each input, in the order in which they were added.
     pub fn outcomes(&mut self) -> Vec<super::Outcome> {
         self.inputs.iter_mut().map(|r| r.input.outcome()).collect()
+    }
+}
+
+/// How many inputs of each source cover the present: where several do, only the first begin and the last end are told.
+#[derive(Default)]
+struct Watching(HashMap<String, u32>);
+
+impl Watching {
+    fn turns(&mut self, event: &Event) -> bool {
+        let (source, begins) = match &event.fact {
+            Fact::WatchStarted(f) => (&f.source, true),
+            Fact::WatchStopped(f) => (&f.source, false),
+            _ => return true,
+        };
+        let count = self.0.entry(source.clone().unwrap_or_default()).or_default();
+        let before = *count;
+        *count = if begins { before + 1 } else { before.saturating_sub(1) };
+        before == 0 || *count == 0
     }
 }
 

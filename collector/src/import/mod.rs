@@ -47,6 +47,8 @@ pub struct Outcome {
     pub covers: Option<(Timestamp, Timestamp)>,
     /// Whether anything of the expected form was met.
     pub recognised: bool,
+    /// What was assumed where the input does not say it, in words.
+    pub assumed: Vec<String>,
     /// Lines that could not be placed.
     pub unplaced: Unplaced,
 }
@@ -86,13 +88,14 @@ pub struct Coverage {
     source: &'static str,
     detail: String,
     span: Option<(Timestamp, Timestamp)>,
+    begun: bool,
 }
 
 impl Coverage {
     /// Of an input that `source` would have seen live.
     #[must_use]
     pub fn new(host: Arc<str>, source: &'static str, detail: String) -> Self {
-        Coverage { host, source, detail, span: None }
+        Coverage { host, source, detail, span: None, begun: false }
     }
 
     /// A moment that the input tells.
@@ -107,18 +110,25 @@ impl Coverage {
         self.span
     }
 
-    /// Tells it, at the end of the input.
-    pub fn tell(&self, out: &mut Told) {
-        let Some((first, last)) = self.span else { return };
-        let source = Some(self.source.to_string());
-        let began = WatchStarted {
-            source: source.clone(),
+    /// Tells that it begins, once that is known.
+    pub fn begin(&mut self, out: &mut Told) {
+        let Some((first, _)) = self.span.filter(|_| !self.begun) else { return };
+        self.begun = true;
+        let fact = WatchStarted {
+            source: Some(self.source.into()),
             reason: Some("imported".into()),
             detail: Some(self.detail.clone()),
         };
-        out.push(Event::new(first, &self.host, "host:", began));
+        out.push(Event::new(first, &self.host, "host:", fact));
+    }
+
+    /// Tells its end, at the end of the input.
+    pub fn end(&mut self, out: &mut Told) {
+        self.begin(out);
+        let Some((_, last)) = self.span else { return };
+        let fact =
+            WatchStopped { source: Some(self.source.into()), reason: Some("the imported file ends".into()) };
         // Half-open: the last line's own moment is covered.
-        let ended = WatchStopped { source, reason: Some("the imported file ends".into()) };
-        out.push(Event::new(last.plus_ns(1), &self.host, "host:", ended));
+        out.push(Event::new(last.plus_ns(1), &self.host, "host:", fact));
     }
 }

@@ -128,7 +128,7 @@ impl Units {
         if let Some((first, last)) = span.filter(|_| self.any) {
             self.coverage.at(first);
             self.coverage.at(last);
-            self.coverage.tell(out);
+            self.coverage.end(out);
         }
     }
 }

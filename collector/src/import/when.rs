@@ -26,6 +26,10 @@ pub struct Calendar {
     /// When the machine booted, where that was told or found.
     pub boot: Option<Timestamp>,
     first: Option<Civil>,
+    /// Lines without a year, or without a zone, were placed; a line of the log told the boot.
+    yearless: bool,
+    zoneless: bool,
+    told: Option<Timestamp>,
 }
 
 /// A log may be written a little after its file's time was read, or in another zone.
@@ -35,7 +39,45 @@ impl Calendar {
     /// With what is known from outside.
     #[must_use]
     pub fn new(years: Years, utc_offset_seconds: i32, boot: Option<Timestamp>) -> Self {
-        Calendar { years, utc_offset_seconds, boot, first: None }
+        Calendar {
+            years,
+            utc_offset_seconds,
+            boot,
+            first: None,
+            yearless: false,
+            zoneless: false,
+            told: None,
+        }
+    }
+
+    /// Another boot begins, at a moment that a line of the log tells, or at none that is known.
+    pub fn reboot(&mut self, boot: Option<Timestamp>) {
+        self.boot = boot;
+        self.told = self.told.or(boot);
+    }
+
+    /// What was assumed, in words.
+    #[must_use]
+    pub fn assumed(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.yearless {
+            out.push(match self.years {
+                Years::From(year) => format!("the first line is of {year}"),
+                Years::Until(at) => {
+                    let day = at.to_utc().date_naive();
+                    format!("no line is later than {day}, the file's own time (--year says otherwise)")
+                }
+            });
+        }
+        if self.zoneless {
+            let (sign, o) =
+                (if self.utc_offset_seconds < 0 { '-' } else { '+' }, self.utc_offset_seconds.abs());
+            out.push(format!("times without a zone are UTC{sign}{:02}:{:02}", o / 3600, o / 60 % 60));
+        }
+        if let Some(boot) = self.told {
+            out.push(format!("the machine booted at {}, by the log's own line", boot.to_millis_text()));
+        }
+        out
     }
 
     /// The moment; or why there is none.
@@ -59,6 +101,8 @@ impl Calendar {
     }
 
     fn local(&mut self, c: Civil) -> Option<Timestamp> {
+        self.zoneless = true;
+        self.yearless |= c.year.is_none();
         let first = *self.first.get_or_insert(c);
         let of = |year: i32| c.to_timestamp(year, self.utc_offset_seconds);
         if let Some(year) = c.year {
