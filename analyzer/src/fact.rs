@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use linchpin_data::event::{Described, Event, Fact as Told};
+use linchpin_data::event::{Described, Event, Fact as Told, Upstream};
 use linchpin_data::{EventId, Timestamp};
 
 use crate::timeline::{Moment, Timeline};
@@ -93,7 +93,7 @@ pub struct Kill {
 }
 
 /// Facts about a subject, as far as the report shows them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Description {
     /// Whether its main process ran.
     pub running: Option<bool>,
@@ -111,6 +111,10 @@ pub struct Description {
     pub restart_count: Option<u64>,
     /// Hostnames served through it.
     pub hostnames: Option<Vec<String>>,
+    /// Where those lead: a hash of the whole, and the begin in words.
+    pub upstreams: Option<(u64, Box<str>)>,
+    /// When its configuration was last changed.
+    pub config_at: Option<Timestamp>,
 }
 
 /// What happened, in the order in which facts of one instant are taken.
@@ -273,7 +277,18 @@ fn describe(f: &Described) -> Description {
         memory_limit: f.memory_limit_bytes,
         restart_count: f.restart_count,
         hostnames: f.hostnames.clone(),
+        upstreams: f.upstreams.as_deref().map(|all| {
+            let words: Vec<String> = all.iter().map(upstream).collect();
+            let whole = words.join(", ");
+            (hash(&whole), cut(&whole))
+        }),
+        config_at: f.config_at,
     }
+}
+
+fn upstream(u: &Upstream) -> String {
+    let host = if u.hostname.is_empty() { "*" } else { &u.hostname };
+    format!("{host} to {} by {}", u.to.join(" "), u.by)
 }
 
 fn micros(ms: Option<f64>) -> Option<u64> {

@@ -7,6 +7,8 @@ use linchpin_data::event::{Event, Fact as Told};
 use linchpin_data::time::NS;
 use linchpin_data::{Span, Timestamp};
 
+use crate::change::{self, Tellings};
+use crate::drills;
 use crate::fact::{Fact, hash};
 use crate::names::Names;
 use crate::observed::{Lasts, Turn, Turns};
@@ -55,6 +57,10 @@ pub struct Host {
     issues: BTreeMap<(String, String), Issues>,
     /// Its subjects.
     pub subjects: BTreeMap<Arc<str>, Subject>,
+    /// What people marked.
+    pub marks: Tellings<Box<str>>,
+    /// What was told of drills.
+    pub drills: Tellings<drills::Word>,
     /// Names that failed, by the client that asked.
     pub names: BTreeMap<Arc<str>, Names>,
 }
@@ -106,6 +112,12 @@ impl Host {
             Told::Memory(_) => self.memory(event, moment),
             Told::DnsFailure(_) | Told::DnsOk(_) => {
                 self.names.entry(event.subject.clone()).or_default().note(event, moment);
+            }
+            Told::Mark(_) => self.marks.note(event, moment, change::mark(event).unwrap_or_default()),
+            Told::Drill(_) => {
+                if let Some(word) = drills::word(event) {
+                    self.drills.note(event, moment, word);
+                }
             }
             _ if &*event.subject == "host:" => {}
             _ => {

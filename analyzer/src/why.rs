@@ -15,6 +15,7 @@ use crate::report::diagnosis::{
 };
 use crate::report::{Objective, Process};
 use crate::view::View;
+use crate::{change, drills, proof};
 
 /// One host's subjects within one query, each judged.
 pub struct Inquiry<'a> {
@@ -93,6 +94,10 @@ impl<'a> Inquiry<'a> {
                 Around { links: &why.links, chains: &why.chains, failures, pressure: &why.subject_pressure };
             why.differentials.extend(differential((self.name, subject), self.view, facts, judged, around));
         }
+        let changes = change::changes(self.name, self.host, self.view);
+        why.proofs = proof::proofs(self.name, self.view, &self.parties, &why.links, &changes);
+        why.changes = changes.into_iter().map(|(_, c)| c).collect();
+        why.drills = drills::drills(self.name, self.host, &self.host.drills, self.view);
         why
     }
 

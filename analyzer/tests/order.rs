@@ -24,7 +24,7 @@ struct Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let boot = prop::option::weighted(0.8, 0u8..2);
     let run = prop::option::weighted(0.7, 0u8..3);
-    (boot, run, 0u16..900, 0u8..3, 0u8..18, 0u8..3, any::<bool>()).prop_map(
+    (boot, run, 0u16..900, 0u8..3, 0u8..20, 0u8..3, any::<bool>()).prop_map(
         |(boot, run, tenths, subject, kind, instance, flag)| Happening {
             boot,
             run,
