@@ -13,6 +13,7 @@ mod import;
 mod plain;
 mod replay;
 mod report;
+mod why;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@ use linchpin_data::Timestamp;
 use crate::cli::{Format, ReportArgs};
 use crate::config::Config;
 use crate::history::{self, History};
-use crate::plain;
+use crate::{plain, why};
 
 /// Folds or asks, and prints.
 pub fn run(config: &Config, args: &ReportArgs) -> anyhow::Result<()> {
@@ -75,6 +75,7 @@ fn text(report: &Report) -> String {
     for p in &report.processes {
         let _ = writeln!(s, "{}", row(p));
     }
+    s += &why::text(report);
     for issue in &report.issues {
         let _ = writeln!(
             s,
