@@ -29,8 +29,8 @@ pub fn critical(p: &[f64], level: f64) -> usize {
     let certain = p.iter().filter(|p| **p >= 1.0).count();
     let open: Vec<f64> = p.iter().copied().filter(|p| *p > 0.0 && *p < 1.0).collect();
     let mean: f64 = open.iter().sum();
-    // Chernoff: beyond this many, less than e^-30 is left, which no level asked for can see.
-    let top = ((mean + 8.0 * mean.sqrt() + 40.0).ceil() as usize).min(open.len());
+    // Bernstein: t = 6√μ + 15 beyond the mean, less than exp(−t²/(2(μ + t/3))) ≤ e^-22 is left, which no level asked for can see.
+    let top = ((mean + 6.0 * mean.sqrt() + 15.0).ceil() as usize).min(open.len());
     let mut pmf = vec![0.0; top + 1];
     pmf[0] = 1.0;
     for (done, p) in open.iter().enumerate() {

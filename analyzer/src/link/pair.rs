@@ -1,6 +1,8 @@
 //! One suspect against one victim: what is counted, how likely that is by luck, which way it points, and the verdict. The
 //! figures and thresholds are DESIGN's; q needs all pairs of a report and so is given from outside.
 
+use std::cell::OnceCell;
+
 use linchpin_data::Timestamp;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -37,6 +39,8 @@ pub struct Counted {
     pub lags: Vec<f64>,
     /// The chance of each onset.
     chances: Vec<f64>,
+    /// The power, once it was asked for.
+    power: OnceCell<f64>,
 }
 
 /// Quartiles of the lag in seconds.
@@ -99,6 +103,7 @@ impl Counted {
             p_direction: at_least_half(hits, reverse_hits),
             lags,
             chances,
+            power: OnceCell::new(),
         }
     }
 
@@ -112,9 +117,11 @@ impl Counted {
     /// P(Σ Bernoulli(½ + ½pᵢ) ≥ c).
     #[must_use]
     pub fn power(&self) -> f64 {
-        let c = binomial::critical(&self.chances, 0.01);
-        let half: Vec<f64> = self.chances.iter().map(|p| 0.5 + 0.5 * p).collect();
-        binomial::tail(&half, c)
+        *self.power.get_or_init(|| {
+            let c = binomial::critical(&self.chances, 0.01);
+            let half: Vec<f64> = self.chances.iter().map(|p| 0.5 + 0.5 * p).collect();
+            binomial::tail(&half, c)
+        })
     }
 
     /// The verdict, given q (Benjamini–Hochberg over all pairs of the report).
