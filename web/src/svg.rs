@@ -6,6 +6,7 @@
 mod budget;
 mod cause;
 mod coverage;
+mod lags;
 mod lanes;
 mod ruler;
 mod spark;
@@ -13,6 +14,7 @@ mod spark;
 pub use budget::{BudgetLine, budget_line};
 pub use cause::{Cause, mark};
 pub use coverage::{Strip, coverage};
+pub use lags::{lag_histogram, lag_rows};
 pub use lanes::{LanePicture, axis, lane};
 pub use ruler::{Ruler, position, ruler, ruler_axis};
 pub use spark::sparkline;

@@ -9,6 +9,7 @@ pub mod frame;
 pub mod process;
 pub mod sources;
 pub mod timeline;
+pub mod why;
 
 use linchpin_analyzer::data::{Span, Timestamp};
 use linchpin_analyzer::report::{Gap, Window};

@@ -78,7 +78,7 @@ pub(super) fn episode(e: &Episode) -> EpisodeRow {
     }
 }
 
-fn evidence(e: &Evidence) -> EvidenceRow {
+pub(super) fn evidence(e: &Evidence) -> EvidenceRow {
     EvidenceRow {
         href: format!("/event/{}", e.event),
         at: words::time(e.at, Shown::Milli),

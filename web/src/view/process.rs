@@ -9,6 +9,7 @@ use super::dashboard::{cost_sentence, standing};
 use super::episode::{EpisodeRow, episode};
 use super::frame::Frame;
 use super::timeline::{LaneRow, lane_rows, spending};
+use super::why::{WhyView, why};
 use super::{Gaps, gap_rows, interval, since, span, state_word, strong, window_words};
 use crate::markup::{self, Html, TEXT_MAX, plain_subject, visible};
 use crate::svg::{self, Cause, Ruler};
@@ -41,6 +42,8 @@ pub struct ProcessPage {
     pub tone: &'static str,
     /// What follows.
     pub follow: Vec<Html>,
+    /// Why it restarts.
+    pub why: WhyView,
     /// What the figures hold for.
     pub window: Html,
     /// Scale and ruler.
@@ -137,6 +140,7 @@ pub fn process(d: &ProcessDetail, lanes: &[Lane], now: Timestamp, frame: Frame, 
         headline,
         tone,
         follow: follow(p),
+        why: why(d),
         window: window_words(&d.window),
         axis: svg::ruler_axis(),
         ruler: svg::ruler(
