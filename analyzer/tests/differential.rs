@@ -93,14 +93,23 @@ fn what_nobody_watched_stays_open() {
 
 #[test]
 fn an_abort_as_process_one_is_no_memory_fault() {
-    let trap =
+    let one =
         "9.999 docker:a segfault pid=10 process=proxy detail=general_protection_fault_ip:7f_in_libc.so.6";
+    let r = all(&format!("{one}\n{}", twice("exit_code=139")));
+    check(
+        &r,
+        "segfault",
+        Ruled::Open,
+        "open: exit code 139 says SIGSEGV at 1 of 2 restarts, and the kernel log, which was watched, has no record of that; 1 of 2 \
+         restarts were aborts by its record",
+    );
+    let trap = format!("{one}\n{}", one.replace("9.999", "49.999").replace("pid=10", "pid=11"));
     let r = all(&format!("{trap}\n{}", twice("exit_code=139")));
     check(
         &r,
         "segfault",
         Ruled::Out,
-        "not a segfault: at 1 of 2 restarts the kernel's record is a general protection fault, which is how an abort (a panic, \
+        "not a segfault: at all 2 restarts the kernel's record is a general protection fault, which is how an abort (a panic, \
          an assertion) ends a container's first process; exit code 139",
     );
     check(
@@ -118,7 +127,7 @@ fn an_abort_as_process_one_is_no_memory_fault() {
         &r,
         "segfault",
         Ruled::Open,
-        "open: exit code 139 says SIGSEGV at all 2 restarts, and the kernel log, which was watched, has no record",
+        "open: exit code 139 says SIGSEGV at all 2 restarts, and the kernel log, which was watched, has no record of that",
     );
 }
 
@@ -167,7 +176,7 @@ fn a_childs_kill_with_exit_0_is_no_death_of_it() {
         &r,
         "own memory ceiling",
         Ruled::Out,
-        "not an OOM kill of its own: oom_kill 0 at all 2 restarts, 512 MiB used of 512 MiB; the runtime's claim of OOM at all 2 \
+        "not an OOM kill of its own: the kernel has no record of one at all 2 restarts, 512 MiB used of 512 MiB; the runtime's claim of OOM at all 2 \
          restarts has no kernel record; 1 OOM kill of a process in it ended no life of it",
     );
 }
@@ -224,6 +233,13 @@ fn an_operators_restart_is_told_apart() {
 fn a_name_before_a_restart() {
     let ok = "80 docker:a dns_failure name=b outcome=nxdomain by=capture";
     check(
+        &all(&format!("60 host: watch_started source=dns\n{}\n{ok}", twice("exit_code=0"))),
+        "dns",
+        Ruled::Open,
+        "open: what it looks up (its packets, its log) was not watched during all 2 restarts",
+    );
+    let ok = format!("0 host: watch_started source=dns\n{ok}");
+    check(
         &all(&format!("{}\n{ok}", twice("exit_code=0"))),
         "dns",
         Ruled::Out,
@@ -236,4 +252,22 @@ fn a_name_before_a_restart() {
         Ruled::Open,
         "open: a lookup failed in the 5 s before 1 of 2 restarts, after no kill that is linked",
     );
+}
+
+#[test]
+fn a_host_that_ran_out_is_quoted_and_is_not_its_own_ceiling() {
+    let kills = [10, 50]
+        .map(|t| format!("{}.99 docker:a oom_kill pid={t} by=kernel scope=host process=java", t - 1))
+        .join("\n");
+    let r = all(&format!("{kills}\n{}", twice("exit_code=137")));
+    check(
+        &r,
+        "own memory ceiling",
+        Ruled::Out,
+        "not an OOM kill of its own: the kernel has no record of one at all 2 restarts",
+    );
+    check(&r, "host out of memory", Ruled::In, "the host ran out of memory and this paid: all 2 restarts");
+    let quoted = &r.iter().find(|r| r.suspicion == "host out of memory").unwrap().evidence;
+    assert_eq!(quoted.len(), 2);
+    assert!(quoted[0].text.contains("the host ran out of memory"), "{quoted:?}");
 }

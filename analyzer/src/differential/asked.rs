@@ -74,8 +74,14 @@ pub fn operator(case: &Case<'_>) -> Ruling {
 /// Restarts of one cause among those asked for.
 fn by_request(case: &Case<'_>, cause: &str, words: [&str; 2], out: &str) -> Ruling {
     let source = source_of(case.name);
+    let counted = case.of(cause);
+    if !counted.is_empty() {
+        let sentence =
+            format!("someone asked for {}, and the objective counts them", share(counted.len(), case.n()));
+        let quoted = case.exits(counted.iter().copied());
+        return ruling(cause, Ruled::In, counted.len(), sentence, quoted);
+    }
     let mine: Vec<_> = case.asked.iter().filter(|r| r.cause == cause).collect();
-    let counted = mine.iter().filter(|r| r.counted).count();
     let watched = case.watched(&[source]);
     if watched < case.n() {
         return case.blind(cause, watched, source);
@@ -90,5 +96,5 @@ fn by_request(case: &Case<'_>, cause: &str, words: [&str; 2], out: &str) -> Ruli
         sentence += &format!("; {} {word}{by} {are} told apart from them", mine.len());
     }
     let quoted = case.exits(mine);
-    ruling(cause, if counted > 0 { Ruled::In } else { Ruled::Out }, counted, sentence, quoted)
+    ruling(cause, Ruled::Out, 0, sentence, quoted)
 }

@@ -35,6 +35,24 @@ pub fn segfault(case: &Case<'_>) -> Ruling {
     }
     let codes = case.codes();
     let told = if codes.is_empty() { "no exit code told".to_string() } else { codes };
+    // Each exit that looks like a memory fault needs a record of its own.
+    let bare = case.restarts.iter().filter(|r| {
+        r.exit.signal.or(signal_of_code(r.exit.code)) == Some(11)
+            && !traps.iter().any(|(f, _)| f.axis.0.abs_diff(r.at.0) <= TRAP_NS)
+    });
+    let bare = bare.count();
+    if bare > 0 {
+        let rest = if aborts > 0 {
+            format!("; {} were aborts by its record", share(aborts, case.n()))
+        } else {
+            String::new()
+        };
+        let sentence = format!(
+            "open: {told} says SIGSEGV at {}, and the kernel log, which was watched, has no record of that{rest}",
+            share(bare, case.n())
+        );
+        return ruling(WHAT, Ruled::Open, 0, sentence, case.exits(&case.restarts));
+    }
     if aborts > 0 {
         let sentence = format!(
             "not a segfault: at {} the kernel's record is a general protection fault, which is how an abort (a panic, an \
@@ -42,15 +60,6 @@ pub fn segfault(case: &Case<'_>) -> Ruling {
             share(aborts, case.n())
         );
         return ruling(WHAT, Ruled::Out, 0, sentence, quoted(true));
-    }
-    let claims = case.restarts.iter().filter(|r| r.exit.signal.or(signal_of_code(r.exit.code)) == Some(11));
-    let claims = claims.count();
-    if claims > 0 {
-        let sentence = format!(
-            "open: {told} says SIGSEGV at {}, and the kernel log, which was watched, has no record",
-            share(claims, case.n())
-        );
-        return ruling(WHAT, Ruled::Open, 0, sentence, case.exits(&case.restarts));
     }
     let sentence = format!("not a segfault: no kernel record, {told}");
     ruling(WHAT, Ruled::Out, 0, sentence, case.exits(&case.restarts))
@@ -83,14 +92,8 @@ pub fn own_ceiling(case: &Case<'_>) -> Ruling {
             "killed at its own limit{limit}: {} have the kernel's record",
             share(killed.len(), case.n())
         );
-        let proof = case.subject.facts().iter().filter_map(|f| match &f.what {
-            What::Oom(k) if !k.host => {
-                let source = if k.counter { "cgroup counter" } else { "kernel log" };
-                Some(evidence(f, source, crate::sentence::kill(k)))
-            }
-            _ => None,
-        });
-        return ruling(WHAT, Ruled::In, killed.len(), sentence, latest(proof.collect()));
+        let quoted = case.kills(killed.iter().copied(), false);
+        return ruling(WHAT, Ruled::In, killed.len(), sentence, quoted);
     }
     let watched = case.watched(&["kernel_log", "cgroup"]);
     if watched < case.n() {
@@ -110,8 +113,13 @@ pub fn own_ceiling(case: &Case<'_>) -> Ruling {
         String::new()
     };
     let used = used.map(|u| format!(", {u}")).unwrap_or_default();
-    let sentence =
-        format!("not an OOM kill of its own: oom_kill 0 at {}{used}{claims}{children}", case.all());
+    // The counter's own word only where it was read and nothing at all was killed.
+    let record = if case.watched(&["cgroup"]) == case.n() && !case.any_kill() {
+        format!("oom_kill 0 at {}", case.all())
+    } else {
+        format!("the kernel has no record of one at {}", case.all())
+    };
+    let sentence = format!("not an OOM kill of its own: {record}{used}{claims}{children}");
     ruling(WHAT, Ruled::Out, 0, sentence, case.exits(&case.restarts))
 }
 
@@ -121,7 +129,7 @@ pub fn host_memory(case: &Case<'_>) -> Ruling {
     let killed = case.of(WHAT);
     if !killed.is_empty() {
         let sentence = format!("the host ran out of memory and this paid: {}", share(killed.len(), case.n()));
-        let quoted = case.exits(killed.iter().copied());
+        let quoted = case.kills(killed.iter().copied(), true);
         return ruling(WHAT, Ruled::In, killed.len(), sentence, quoted);
     }
     let watched = case.watched(&["kernel_log"]);

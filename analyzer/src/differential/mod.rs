@@ -8,7 +8,7 @@ mod others;
 
 use linchpin_data::Timestamp;
 
-use crate::fact::{Exit, Fact};
+use crate::fact::{Exit, Fact, What};
 use crate::link::pairs::Link;
 use crate::names::Failure;
 use crate::process::{Restart, Subjected};
@@ -19,6 +19,8 @@ use crate::view::View;
 
 /// The most pieces of evidence quoted for one ruling: the latest.
 const MOST_QUOTED: usize = 5;
+/// A kill this close to an exit is that exit's, in nanoseconds.
+const KILL_NS: u64 = 2_000_000_000;
 
 /// One subject that restarts, and what is known around it.
 pub struct Case<'a> {
@@ -30,7 +32,7 @@ pub struct Case<'a> {
     pub subject: &'a Subject,
     /// Its restarts that count, in order.
     restarts: Vec<Restart<'a>>,
-    /// Restarts that an operator asked for.
+    /// Restarts that an operator asked for and that do not count.
     asked: Vec<Restart<'a>>,
     /// Links in which it is the victim.
     pub links: Vec<&'a Link>,
@@ -63,7 +65,7 @@ pub fn differential<'a>(
     judged: &'a Subjected<'a>,
     around: Around<'a>,
 ) -> Option<Differential> {
-    let (asked, restarts): (Vec<_>, Vec<_>) = judged.restarts().partition(|r| r.by_operator);
+    let (asked, restarts): (Vec<_>, Vec<_>) = judged.restarts().partition(|r| r.by_operator && !r.counted);
     if restarts.is_empty() {
         return None;
     }
@@ -149,6 +151,27 @@ impl Case<'_> {
     fn exits<'r>(&self, of: impl IntoIterator<Item = &'r Restart<'r>>) -> Vec<Evidence> {
         let source = crate::view::source_of(self.name);
         latest(of.into_iter().map(|r| evidence(r.fact, source, exit_words(r.exit))).collect())
+    }
+
+    /// The kernel's records of OOM kills near some restarts: of the host's running out, or of its own limit.
+    fn kills<'r>(&self, near: impl IntoIterator<Item = &'r Restart<'r>>, host: bool) -> Vec<Evidence> {
+        let near: Vec<Timestamp> = near.into_iter().map(|r| r.at).collect();
+        let facts = self.subject.facts().iter();
+        let quoted = facts.filter_map(|f| match &f.what {
+            What::Oom(k) if k.host == host && near.iter().any(|t| t.0.abs_diff(f.axis.0) <= KILL_NS) => {
+                let source = if k.counter { "cgroup counter" } else { "kernel log" };
+                Some(evidence(f, source, crate::sentence::kill(k)))
+            }
+            _ => None,
+        });
+        latest(quoted.collect())
+    }
+
+    /// Whether the kernel killed anything in it within the window.
+    fn any_kill(&self) -> bool {
+        let w = self.view.window;
+        let inside = |f: &Fact| w.contains(f.axis) || f.axis == w.to;
+        self.subject.facts().iter().any(|f| matches!(f.what, What::Oom(_)) && inside(f))
     }
 
     /// Open, because nobody would have seen it: says which source, and for how many restarts.
