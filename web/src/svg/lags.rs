@@ -58,7 +58,7 @@ pub fn lag_histogram(suspect: &str, h: &LagHistogram) -> Html {
         "{} of {} restarts have a death of it within {reach:.0} seconds; chance would give {}.{peak}",
         words::count(near),
         words::count(near + h.beyond),
-        words::plain(h.chance.iter().sum()),
+        words::significant(h.chance.iter().sum(), 3),
     );
     figure("lags", 116, &format!("Deaths of {suspect} around each restart"), &desc, &b)
 }
@@ -83,7 +83,7 @@ pub fn lag_rows(h: &LagHistogram) -> Vec<(String, String, String)> {
     bins.filter(|(_, (count, _))| **count > 0)
         .map(|(i, (count, chance))| {
             let from = h.from_seconds + i as f64 * h.bin_seconds;
-            (bin_words(from, h.bin_seconds), words::count(*count), words::plain(*chance))
+            (bin_words(from, h.bin_seconds), words::count(*count), words::significant(*chance, 2))
         })
         .collect()
 }

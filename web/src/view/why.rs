@@ -257,7 +257,7 @@ fn link(l: &Link, who: &str) -> LinkRow {
         verdict,
         class,
         hits: format!("{} of {}", words::count(l.hits), words::count(l.restarts)),
-        chance: words::plain(l.expected_hits),
+        chance: words::significant(l.expected_hits, 3),
         lag: l.lag_seconds.map_or("–".into(), lag_words),
         followed: l
             .followed_share
