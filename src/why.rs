@@ -44,12 +44,8 @@ pub fn text(report: &Report) -> String {
 /// Why one subject restarts.
 fn subject(s: &mut String, report: &Report, d: &Differential) {
     let mine = |l: &&linchpin_analyzer::link::pairs::Link| l.victim == d.subject && l.host == d.host;
-    let strong = report
-        .links
-        .iter()
-        .filter(mine)
-        .filter(|l| matches!(l.verdict, Verdict::Linked | Verdict::Together))
-        .map(|l| l.sentence.clone());
+    let strong =
+        report.links.iter().filter(mine).filter(|l| l.verdict.is_strong()).map(|l| l.sentence.clone());
     let chains = report.chains.iter().filter(|c| c.victim == d.subject && c.host == d.host);
     let control = report.links.iter().filter(mine).find(|l| l.verdict == Verdict::Control);
     let ruled =

@@ -68,7 +68,7 @@ impl Notes {
 
     fn add(&mut self, fact: &Fact, source: &str, text: impl FnOnce() -> String) {
         if let Some(all) = &mut self.0 {
-            all.push(Evidence { event: fact.id(), at: fact.moment.at, source: source.into(), text: text() });
+            all.push(fact.evidence(source, text()));
         }
     }
 
@@ -160,7 +160,7 @@ fn memory(case: Case<'_>, exit: &Exit, fact: &Fact, notes: &mut Notes) -> Option
     for w in case.kills.of_down(case.index) {
         let Some(f) = case.subject.fact(w.fact) else { continue };
         let What::Oom(kill) = &f.what else { continue };
-        notes.add(f, if kill.counter { "cgroup counter" } else { "kernel log" }, || sentence::kill(kill));
+        notes.add(f, kill.witness(), || sentence::kill(kill));
         // The log knows the scope; a counter stands for its own cgroup unless the log says otherwise.
         cause = if kill.host { Some("host out of memory") } else { cause.or(Some("own memory ceiling")) };
     }

@@ -15,6 +15,7 @@ use crate::names::Failure;
 use crate::report::Evidence;
 use crate::report::diagnosis::{Chain, Control, Step, StepKind};
 use crate::sentence;
+use crate::view::{short, source_of};
 
 /// A last word may be stamped this much later than the end of the process that wrote it, in nanoseconds.
 const LATE_NS: i64 = NS / 10;
@@ -44,7 +45,7 @@ pub fn chains(
         return Vec::new();
     }
     let mine = || links.iter().filter(|l| l.victim == victim.name);
-    let control = mine().filter(|l| l.verdict == Verdict::Control).max_by_key(|l| l.kills).map(|l| Control {
+    let control = pairs::control(mine()).map(|l| Control {
         suspect: l.suspect.clone(),
         kills: l.kills,
         hits: l.hits,
@@ -139,7 +140,6 @@ fn words(
     lags: [Lag; 2],
     control: Option<&Control>,
 ) -> String {
-    let short = |n: &str| n.split_once(':').map_or(n.to_string(), |(_, n)| n.to_string());
     let others = if names > 1 { format!(" (and {} more)", names - 1) } else { String::new() };
     let mut s = format!(
         "{seen} of {} restarts of {victim}: {} dies, {name}{others} fails to resolve {:.1} s later, {victim} ends {:.1} s after \
@@ -166,29 +166,16 @@ fn example(host: &Host, link: &Link, seen: &Seen<'_>, parties: &[Party]) -> Vec<
         here.clone().find_map(|f| said(subject, f))
     };
     let kill = pairs::members(parties, &link.suspect).find_map(|p| at(&p.name, seen.kill));
-    let f = seen.failure;
-    let name = if f.name.is_empty() { "a name" } else { f.name };
-    let outcome = if f.outcome.is_empty() { String::new() } else { format!(" ({})", f.outcome) };
-    let failure = Evidence {
-        event: f.id,
-        at: f.id.at,
-        source: format!("dns {}", f.by),
-        text: format!("{}: {name} did not resolve{outcome}", link.victim),
-    };
+    let mut failure = seen.failure.evidence();
+    failure.text = format!("{}: {}", link.victim, failure.text);
     kill.into_iter().chain(Some(failure)).chain(at(&link.victim, seen.restart)).collect()
 }
 
 fn said(subject: &str, fact: &Fact) -> Option<Evidence> {
     let (source, text) = match &fact.what {
-        What::Exited(e) => ("docker", sentence::exit(e)),
-        What::Oom(k) => (if k.counter { "cgroup counter" } else { "kernel log" }, sentence::kill(k)),
+        What::Exited(e) => (source_of(subject), sentence::exit(e)),
+        What::Oom(k) => (k.witness(), sentence::kill(k)),
         _ => return None,
     };
-    let source = if source == "docker" { crate::view::source_of(subject) } else { source };
-    Some(Evidence {
-        event: fact.id(),
-        at: fact.moment.at,
-        source: source.into(),
-        text: format!("{subject}: {text}"),
-    })
+    Some(fact.evidence(source, format!("{subject}: {text}")))
 }

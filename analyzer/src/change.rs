@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use linchpin_data::event::{Event, Fact as Told};
+use linchpin_data::event::Event;
 use linchpin_data::{EventId, Timestamp};
 
 use crate::fact::{Description, What};
@@ -84,29 +84,25 @@ impl<T: Ord> Tellings<T> {
 }
 
 /// Bounded.
-pub fn cut(text: &str) -> Box<str> {
+fn cut(text: &str) -> Box<str> {
     text.chars().take(TEXT).collect::<String>().into()
 }
 
-/// What a mark says, if the event is one.
-pub fn mark(event: &Event) -> Option<Box<str>> {
-    match &event.fact {
-        Told::Mark(f) => Some(cut(f.text.as_deref().unwrap_or(""))),
-        _ => None,
-    }
+/// An optional text, bounded; empty where it is not told.
+pub fn text(told: &Option<String>) -> Box<str> {
+    cut(told.as_deref().unwrap_or(""))
 }
 
 /// Every change of a host within the window with its place on the axis, oldest first, the latest [`MOST`].
 #[must_use]
 pub fn changes(name: &str, host: &Host, view: &View) -> Vec<(Timestamp, Change)> {
-    let inside = |t: Timestamp| view.window.contains(t) || (view.closed && t == view.window.to);
     let mut all: Vec<(Timestamp, Change)> = Vec::new();
     for (subject, s) in host.subjects.iter().filter(|(_, s)| s.is_process()) {
         let mut known = Description::default();
         for fact in s.facts() {
             let What::Described(d) = &fact.what else { continue };
             for (what, text) in differ(&known, d) {
-                if inside(fact.axis) {
+                if view.inside(fact.axis) {
                     all.push((fact.axis, told(fact.id(), name, subject, what, text)));
                 }
             }
@@ -115,7 +111,7 @@ pub fn changes(name: &str, host: &Host, view: &View) -> Vec<(Timestamp, Change)>
     }
     for m in host.marks.iter() {
         let axis = host.timeline.axis(m.moment);
-        if inside(axis) {
+        if view.inside(axis) {
             all.push((axis, told(m.id, name, &m.subject, "mark", m.says.to_string())));
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use linchpin_data::event::{Event, Fact as Told};
+use linchpin_data::event::Drill;
 
-use crate::change::{Telling, Tellings, cut};
+use crate::change::{Telling, text};
 use crate::host::Host;
 use crate::report::diagnosis::DrillResult;
 use crate::view::View;
@@ -19,33 +19,28 @@ pub struct Word {
     text: Box<str>,
 }
 
-/// What an event says of a drill, if it does.
-#[must_use]
-pub fn word(event: &Event) -> Option<Word> {
-    let Told::Drill(f) = &event.fact else { return None };
-    let text = |t: &Option<String>| cut(t.as_deref().unwrap_or(""));
-    Some(Word {
-        drill: text(&f.drill),
-        ended: f.phase.as_deref() == Some("ended"),
-        restarts: text(&f.restarts),
-        verdict: text(&f.verdict),
-        text: text(&f.text),
-    })
+impl From<&Drill> for Word {
+    fn from(f: &Drill) -> Word {
+        Word {
+            drill: text(&f.drill),
+            ended: f.phase.as_deref() == Some("ended"),
+            restarts: text(&f.restarts),
+            verdict: text(&f.verdict),
+            text: text(&f.text),
+        }
+    }
 }
 
 /// The drills of a host that touch the window, oldest first.
 #[must_use]
-pub fn drills(name: &str, host: &Host, words: &Tellings<Word>, view: &View) -> Vec<DrillResult> {
+pub fn drills(name: &str, host: &Host, view: &View) -> Vec<DrillResult> {
     type Pair<'a> = [Option<&'a Telling<Word>>; 2];
     let mut pairs: BTreeMap<(&str, &str), Pair<'_>> = BTreeMap::new();
-    for w in words.iter() {
+    for w in host.drills.iter() {
         let pair = pairs.entry((&w.says.drill, &w.subject)).or_default();
         pair[usize::from(w.says.ended)].get_or_insert(w);
     }
-    let inside = |w: &Telling<Word>| {
-        let axis = host.timeline.axis(w.moment);
-        view.window.contains(axis) || (view.closed && axis == view.window.to)
-    };
+    let inside = |w: &Telling<Word>| view.inside(host.timeline.axis(w.moment));
     let mut all: Vec<DrillResult> = pairs
         .into_values()
         .filter_map(|[begun, ended]| {

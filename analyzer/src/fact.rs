@@ -7,6 +7,7 @@ use std::sync::Arc;
 use linchpin_data::event::{Described, Event, Fact as Told, Upstream};
 use linchpin_data::{EventId, Timestamp};
 
+use crate::report::Evidence;
 use crate::timeline::{Moment, Timeline};
 
 /// The longest text kept of a name or a detail, in characters.
@@ -90,6 +91,14 @@ pub struct Kill {
     pub host: bool,
     /// Whether the whole group was killed.
     pub group: bool,
+}
+
+impl Kill {
+    /// Who says it, as a source in evidence.
+    #[must_use]
+    pub fn witness(&self) -> &'static str {
+        if self.counter { "cgroup counter" } else { "kernel log" }
+    }
 }
 
 /// Facts about a subject, as far as the report shows them.
@@ -196,6 +205,12 @@ impl Fact {
     #[must_use]
     pub fn id(&self) -> EventId {
         EventId { at: self.moment.at, run: self.run, seq: self.seq }
+    }
+
+    /// As evidence: who says it, and what.
+    #[must_use]
+    pub fn evidence(&self, source: &str, text: String) -> Evidence {
+        Evidence { event: self.id(), at: self.moment.at, source: source.into(), text }
     }
 
     /// Whether both tell of one happening: kind, instance and moment agree.

@@ -113,12 +113,8 @@ impl Host {
             Told::DnsFailure(_) | Told::DnsOk(_) => {
                 self.names.entry(event.subject.clone()).or_default().note(event, moment);
             }
-            Told::Mark(_) => self.marks.note(event, moment, change::mark(event).unwrap_or_default()),
-            Told::Drill(_) => {
-                if let Some(word) = drills::word(event) {
-                    self.drills.note(event, moment, word);
-                }
-            }
+            Told::Mark(f) => self.marks.note(event, moment, change::text(&f.text)),
+            Told::Drill(f) => self.drills.note(event, moment, drills::Word::from(&**f)),
             _ if &*event.subject == "host:" => {}
             _ => {
                 if let Some(fact) = Fact::read(event, moment, &self.timeline) {

@@ -9,7 +9,6 @@ use linchpin_data::{Event, Span, Timestamp, Windows};
 
 use crate::fact::hash;
 use crate::host::Host;
-use crate::link::pair::Verdict;
 use crate::link::pairs::Link;
 use crate::pressure::at_ceiling;
 use crate::process::Subjected;
@@ -146,8 +145,7 @@ impl Ledger {
         let process = subjected.process(name, &host.timeline);
         let service = process.service.as_ref().map(|s| format!("service:{s}"));
         let causes = |l: &Link| {
-            matches!(l.verdict, Verdict::Linked | Verdict::Together)
-                && (l.suspect == subject || service.as_ref() == Some(&l.suspect))
+            l.verdict.is_strong() && (l.suspect == subject || service.as_ref() == Some(&l.suspect))
         };
         Some(ProcessDetail {
             process,

@@ -7,6 +7,7 @@ use linchpin_data::event::{Event, Fact as Told};
 use linchpin_data::time::NS;
 use linchpin_data::{EventId, Timestamp};
 
+use crate::report::Evidence;
 use crate::report::diagnosis::FailingName;
 use crate::timeline::{Moment, Timeline};
 use crate::view::View;
@@ -90,6 +91,21 @@ pub struct Failure<'a> {
     pub outcome: &'a str,
 }
 
+impl Failure<'_> {
+    /// As evidence: who says that which name did not resolve, and how it failed.
+    #[must_use]
+    pub fn evidence(&self) -> Evidence {
+        let name = if self.name.is_empty() { "a name" } else { self.name };
+        let outcome = if self.outcome.is_empty() { String::new() } else { format!(" ({})", self.outcome) };
+        Evidence {
+            event: self.id,
+            at: self.id.at,
+            source: format!("dns {}", self.by),
+            text: format!("{name} did not resolve{outcome}"),
+        }
+    }
+}
+
 impl Names {
     /// Takes an event in, if it is a word on a name.
     pub fn note(&mut self, event: &Event, moment: Moment) {
@@ -134,11 +150,7 @@ impl Names {
     }
 
     fn placed<'a>(&'a self, view: &View, timeline: &Timeline) -> impl Iterator<Item = (Timestamp, &'a Word)> {
-        let w = view.window;
-        self.words
-            .iter()
-            .map(|word| (timeline.axis(word.moment), word))
-            .filter(move |(t, _)| w.contains(*t) || (view.closed && *t == w.to))
+        self.words.iter().map(|word| (timeline.axis(word.moment), word)).filter(|(t, _)| view.inside(*t))
     }
 
     /// What failed for this client within the window, most failures first.

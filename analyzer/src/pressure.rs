@@ -1,6 +1,7 @@
 //! Memory under pressure: what was promised against what there is, how often the kernel had to kill, and whether that rises; for
 //! the host and for each subject against its own limit.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use linchpin_data::{Span, Windows};
@@ -12,7 +13,7 @@ use crate::report::diagnosis::{HostPressure, SubjectPressure};
 use crate::sentence::bytes;
 use crate::subject::{SLOT_NS, Subject};
 use crate::trend;
-use crate::view::View;
+use crate::view::{View, short};
 
 /// From this share of its limit on a subject is at its ceiling.
 const AT_CEILING: f64 = 0.9;
@@ -107,13 +108,10 @@ fn times(n: u64) -> String {
 /// ", rising from 9 to 25 an hour": only where the interval of the slope says so.
 fn climb(trend: Option<Trend>) -> String {
     let Some(t) = trend else { return String::new() };
-    let [lo, hi] = t.factor_per_hour_ci;
-    let way = if lo > 1.0 {
-        "rising"
-    } else if hi < 1.0 {
-        "falling"
-    } else {
-        return ", neither rising nor falling for sure".into();
+    let way = match t.direction() {
+        Some(Ordering::Greater) => "rising",
+        Some(_) => "falling",
+        None => return ", neither rising nor falling for sure".into(),
     };
     format!(", {way} from {:.0} to {:.0} an hour", t.from_per_hour, t.to_per_hour)
 }
@@ -152,7 +150,7 @@ pub fn subject(
 }
 
 fn sentence(p: &SubjectPressure, limit: u64) -> String {
-    let name = p.subject.split_once(':').map_or(p.subject.as_str(), |(_, n)| n);
+    let name = short(&p.subject);
     let used = match (p.peak_bytes, p.peak_share) {
         (Some(peak), Some(share)) => {
             format!("used at most {} of {} ({:.0} %)", bytes(peak), bytes(limit), share * 100.0)

@@ -181,8 +181,6 @@ impl<'a> Subjected<'a> {
     /// kills that ended no container.
     #[must_use]
     pub fn deaths(&self) -> Vec<(Timestamp, bool)> {
-        let w = self.view.window;
-        let inside = |t: Timestamp| w.contains(t) || (self.view.closed && t == w.to);
         let exits = self.downs.iter().filter_map(|d| {
             let exit = self.subject.axis(d.down.exit?);
             let kill = self.kills.of_down(d.index).map(|k| self.subject.axis(k.fact)).min();
@@ -190,7 +188,7 @@ impl<'a> Subjected<'a> {
         });
         let children = self.kills.witnesses.iter().filter(|k| k.down.is_none() && k.count > 0);
         let children = children.map(|k| (self.subject.axis(k.fact), false));
-        let mut all: Vec<_> = exits.chain(children).filter(|(t, _)| inside(*t)).collect();
+        let mut all: Vec<_> = exits.chain(children).filter(|(t, _)| self.view.inside(*t)).collect();
         all.sort_unstable();
         all
     }

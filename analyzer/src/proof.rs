@@ -3,10 +3,10 @@
 
 use linchpin_data::{Span, Timestamp};
 
-use crate::link::pair::{Verdict, WINDOW_NS};
+use crate::link::pair::{Verdict, WINDOW_NS, follows};
 use crate::link::pairs::{self, Link, Party};
 use crate::report::diagnosis::{Change, Proof};
-use crate::view::View;
+use crate::view::{View, short};
 
 /// The most moments of change that are looked at, newest first.
 const MOST_MOMENTS: usize = 5;
@@ -85,13 +85,9 @@ fn proof(
         .filter(|(t, _)| *t >= at && *t <= ended && victim.observed.contains(*t))
         .collect();
     since.sort_unstable();
-    let followed = since.iter().filter(|(k, _)| {
-        let next = victim.onsets.partition_point(|r| r <= k);
-        victim.onsets.get(next).is_some_and(|r| r.0 <= k.0.saturating_add(WINDOW_NS))
-    });
-    let followed = followed.count() as u64;
+    let followed = since.iter().filter(|(k, _)| follows(*k, &victim.onsets, WINDOW_NS)).count() as u64;
     let triggers = since.len() as u64;
-    let bound = (triggers > 0 && followed == 0).then(|| 1.0 - 0.05f64.powf(1.0 / triggers as f64));
+    let bound = (triggers > 0 && followed == 0).then(|| bound(triggers));
     let mut told = Proof {
         victim: link.victim.clone(),
         suspect: link.suspect.clone(),
@@ -113,8 +109,12 @@ fn proof(
     told
 }
 
+/// The 95 % upper bound of a probability that showed in none of `k` trials.
+fn bound(k: u64) -> f64 {
+    1.0 - 0.05f64.powf(1.0 / k as f64)
+}
+
 fn sentence(p: &Proof) -> String {
-    let short = |n: &str| n.split_once(':').map_or(n.to_string(), |(_, n)| n.to_string());
     let (victim, suspect) = (short(&p.victim), short(&p.suspect));
     let c = &p.change;
     let whose = if c.subject == "host:" { String::new() } else { format!(" of {}", short(&c.subject)) };
@@ -149,10 +149,11 @@ fn sentence(p: &Proof) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::bound;
+
     #[test]
     fn the_bound_by_hand() {
-        let bound = |k: f64| 1.0 - 0.05f64.powf(1.0 / k);
-        assert!((bound(1.0) - 0.95).abs() < 1e-12);
-        assert!((bound(14.0) - 0.192_636).abs() < 1e-6);
+        assert!((bound(1) - 0.95).abs() < 1e-12);
+        assert!((bound(14) - 0.192_636).abs() < 1e-6);
     }
 }

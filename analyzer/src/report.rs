@@ -4,6 +4,7 @@
 
 pub mod diagnosis;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use linchpin_data::{EventId, Timestamp};
@@ -247,6 +248,15 @@ pub struct Trend {
     pub from_per_hour: f64,
     /// Fitted rate at its end, per hour.
     pub to_per_hour: f64,
+}
+
+impl Trend {
+    /// Rising (greater) or falling (less); `None` where the interval leaves a doubt.
+    #[must_use]
+    pub fn direction(&self) -> Option<Ordering> {
+        let [lo, hi] = self.factor_per_hour_ci;
+        (lo > 1.0).then_some(Ordering::Greater).or((hi < 1.0).then_some(Ordering::Less))
+    }
 }
 
 /// Memory in use against its limit.

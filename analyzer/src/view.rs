@@ -50,6 +50,12 @@ impl View {
             || (self.closed && at == self.window.to && observed.spans().last().is_some_and(|s| s.to == at))
     }
 
+    /// Whether a moment lies in the window, its very end counting where knowledge ends there.
+    #[must_use]
+    pub fn inside(&self, at: Timestamp) -> bool {
+        self.window.contains(at) || (self.closed && at == self.window.to)
+    }
+
     /// Begin of an existence first heard of at `at`.
     #[must_use]
     pub fn begin(&self, at: Timestamp, watched: &Windows) -> Timestamp {
@@ -79,6 +85,12 @@ impl View {
             .map(|g| Gap { from: self.wall(g.from), to: self.wall(g.to), reason: reason(g.from) })
             .collect()
     }
+}
+
+/// A name without the runtime it came from: `docker:shop/proxy/1` is `shop/proxy/1`.
+#[must_use]
+pub fn short(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, n)| n)
 }
 
 /// The part of a subject's name that says which source sees it.

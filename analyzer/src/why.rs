@@ -97,7 +97,7 @@ impl<'a> Inquiry<'a> {
         let changes = change::changes(self.name, self.host, self.view);
         why.proofs = proof::proofs(self.name, self.view, &self.parties, &why.links, &changes);
         why.changes = changes.into_iter().map(|(_, c)| c).collect();
-        why.drills = drills::drills(self.name, self.host, &self.host.drills, self.view);
+        why.drills = drills::drills(self.name, self.host, self.view);
         why
     }
 

@@ -1,6 +1,6 @@
 //! What only the kernel can say: a memory fault, a kill at the subject's own limit, a host that ran out.
 
-use super::{Case, evidence, latest, ruling, share};
+use super::{Case, latest, ruling, share};
 use crate::fact::{Fact, What};
 use crate::report::diagnosis::{Ruled, Ruling};
 use crate::sentence::{bytes, signal_of_code};
@@ -22,7 +22,7 @@ pub fn segfault(case: &Case<'_>) -> Ruling {
     };
     let quoted = |protection: bool| {
         let of = traps.iter().filter(|(_, p)| *p == protection);
-        latest(of.filter_map(|(f, _)| Some(evidence(f, "kernel log", detail(f)?.to_string()))).collect())
+        latest(of.filter_map(|(f, _)| Some(f.evidence("kernel log", detail(f)?.to_string()))).collect())
     };
     let (faults, aborts) = (near(false), near(true));
     if faults > 0 {

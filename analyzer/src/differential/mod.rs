@@ -8,14 +8,15 @@ mod others;
 
 use linchpin_data::Timestamp;
 
-use crate::fact::{Exit, Fact, What};
+use crate::fact::{Fact, What};
 use crate::link::pairs::Link;
 use crate::names::Failure;
 use crate::process::{Restart, Subjected};
 use crate::report::Evidence;
 use crate::report::diagnosis::{Chain, Differential, Ruled, Ruling, SubjectPressure};
+use crate::sentence;
 use crate::subject::Subject;
-use crate::view::View;
+use crate::view::{View, source_of};
 
 /// The most pieces of evidence quoted for one ruling: the latest.
 const MOST_QUOTED: usize = 5;
@@ -149,8 +150,8 @@ impl Case<'_> {
 
     /// The exits of some restarts as evidence.
     fn exits<'r>(&self, of: impl IntoIterator<Item = &'r Restart<'r>>) -> Vec<Evidence> {
-        let source = crate::view::source_of(self.name);
-        latest(of.into_iter().map(|r| evidence(r.fact, source, exit_words(r.exit))).collect())
+        let source = source_of(self.name);
+        latest(of.into_iter().map(|r| r.fact.evidence(source, sentence::exit(r.exit))).collect())
     }
 
     /// The kernel's records of OOM kills near some restarts: of the host's running out, or of its own limit.
@@ -159,8 +160,7 @@ impl Case<'_> {
         let facts = self.subject.facts().iter();
         let quoted = facts.filter_map(|f| match &f.what {
             What::Oom(k) if k.host == host && near.iter().any(|t| t.0.abs_diff(f.axis.0) <= KILL_NS) => {
-                let source = if k.counter { "cgroup counter" } else { "kernel log" };
-                Some(evidence(f, source, crate::sentence::kill(k)))
+                Some(f.evidence(k.witness(), sentence::kill(k)))
             }
             _ => None,
         });
@@ -180,25 +180,6 @@ impl Case<'_> {
         let during = if missing == n { self.all() } else { format!("{missing} of {n} restarts") };
         let sentence = format!("open: {source} was not watched during {during}");
         ruling(suspicion, Ruled::Open, 0, sentence, Vec::new())
-    }
-}
-
-fn exit_words(e: &Exit) -> String {
-    crate::sentence::exit(e)
-}
-
-fn evidence(fact: &Fact, source: &str, text: String) -> Evidence {
-    Evidence { event: fact.id(), at: fact.moment.at, source: source.into(), text }
-}
-
-fn evidence_of(f: &Failure<'_>) -> Evidence {
-    let name = if f.name.is_empty() { "a name" } else { f.name };
-    let outcome = if f.outcome.is_empty() { String::new() } else { format!(" ({})", f.outcome) };
-    Evidence {
-        event: f.id,
-        at: f.id.at,
-        source: format!("dns {}", f.by),
-        text: format!("{name} did not resolve{outcome}"),
     }
 }
 

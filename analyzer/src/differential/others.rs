@@ -1,7 +1,9 @@
 //! What lies outside the subject: names that fail for it, and other subjects' deaths.
 
-use super::{Case, evidence_of, latest, ruling, share};
+use super::{Case, latest, ruling, share};
 use crate::link::pair::{Verdict, WINDOW_NS};
+use crate::link::pairs;
+use crate::names::Failure;
 use crate::report::diagnosis::{Ruled, Ruling};
 
 /// A lookup of it that failed in the window before a restart.
@@ -22,7 +24,7 @@ pub fn dns(case: &Case<'_>) -> Ruling {
         let near = failures.get(from..).unwrap_or_default().iter().take_while(|f| f.axis <= r.at);
         if let Some(f) = near.last() {
             before += 1;
-            quoted.push(evidence_of(f));
+            quoted.push(f.evidence());
         }
     }
     if before > 0 {
@@ -38,14 +40,14 @@ pub fn dns(case: &Case<'_>) -> Ruling {
     }
     let sentence =
         format!("not a name: of its lookups that failed none did in the 5 s before {}", case.any());
-    ruling(WHAT, Ruled::Out, 0, sentence, latest(failures.iter().map(evidence_of).collect()))
+    ruling(WHAT, Ruled::Out, 0, sentence, latest(failures.iter().map(Failure::evidence).collect()))
 }
 
 /// Another subject's deaths: the links, with the control beside them.
 pub fn another(case: &Case<'_>) -> Ruling {
     const WHAT: &str = "another subject";
     let of = |v: Verdict| case.links.iter().filter(move |l| l.verdict == v);
-    let control = of(Verdict::Control).max_by_key(|l| l.kills).map(|l| format!(" {}", l.sentence));
+    let control = pairs::control(case.links.iter().copied()).map(|l| format!(" {}", l.sentence));
     let control = control.unwrap_or_default();
     if let Some(link) = of(Verdict::Linked).next() {
         let sentence = format!("{}{control}", link.sentence);

@@ -16,10 +16,9 @@ const REACH: i64 = 30;
 /// died most. `links` are the victim's.
 #[must_use]
 pub fn histograms(victim: &Party, parties: &[Party], links: &[Link]) -> Vec<LagHistogram> {
-    let strong = links.iter().filter(|l| matches!(l.verdict, Verdict::Linked | Verdict::Together));
-    let control = links.iter().filter(|l| l.verdict == Verdict::Control).max_by_key(|l| l.kills);
+    let strong = links.iter().filter(|l| l.verdict.is_strong());
     strong
-        .chain(control)
+        .chain(pairs::control(links.iter()))
         .map(|l| {
             let kills = pairs::deaths(parties, &l.suspect);
             let kills: Vec<Timestamp> = kills.into_iter().filter(|t| victim.observed.contains(*t)).collect();

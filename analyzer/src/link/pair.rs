@@ -68,6 +68,21 @@ pub enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    /// Whether far more fell together than chance gives, with or without a direction.
+    #[must_use]
+    pub fn is_strong(self) -> bool {
+        matches!(self, Verdict::Linked | Verdict::Together)
+    }
+}
+
+/// Whether an onset (sorted) lies within `w_ns` nanoseconds after a kill.
+#[must_use]
+pub fn follows(kill: Timestamp, onsets: &[Timestamp], w_ns: i64) -> bool {
+    let next = onsets.partition_point(|r| *r <= kill);
+    onsets.get(next).is_some_and(|r| r.0 <= kill.0.saturating_add(w_ns))
+}
+
 impl Counted {
     /// Counts `onsets` of the victim against `kills` of the suspect, both sorted; `bins` hold those kills.
     #[must_use]
@@ -84,11 +99,7 @@ impl Counted {
             let after = kills.partition_point(|k| k <= r);
             reverse_hits += usize::from(kills.get(after).is_some_and(|k| k.0 <= r.0.saturating_add(w_ns)));
         }
-        let followed = kills.iter().filter(|k| {
-            let next = onsets.partition_point(|r| r <= k);
-            onsets.get(next).is_some_and(|r| r.0 <= k.0.saturating_add(w_ns))
-        });
-        let followed = followed.count();
+        let followed = kills.iter().filter(|k| follows(**k, onsets, w_ns)).count();
         let chances: Vec<f64> = onsets.iter().map(|r| bins.before(*r, w_ns)).collect();
         let hits = lags.len();
         lags.sort_unstable_by(f64::total_cmp);

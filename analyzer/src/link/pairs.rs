@@ -7,6 +7,8 @@ use linchpin_data::{Timestamp, Windows};
 use serde::{Deserialize, Serialize};
 
 use super::chance::Bins;
+use crate::view::short;
+
 use super::pair::{BIN_NS, Counted, Lag, Verdict, WINDOW_NS, benjamini_hochberg};
 
 /// The most pairs that a report holds; what is beyond is counted.
@@ -115,11 +117,7 @@ pub fn links(host: &str, parties: &[Party]) -> (Vec<Link>, u64) {
     });
     let more = judged.len().saturating_sub(MOST_TOLD) as u64;
     judged.truncate(MOST_TOLD);
-    let strong: Vec<&Pair<'_>> = judged
-        .iter()
-        .filter(|(v, ..)| matches!(v, Verdict::Linked | Verdict::Together))
-        .map(|(_, _, p)| *p)
-        .collect();
+    let strong: Vec<&Pair<'_>> = judged.iter().filter(|(v, ..)| v.is_strong()).map(|(_, _, p)| *p).collect();
     let told = judged.iter().map(|(verdict, q, pair)| tell(host, *verdict, *q, pair, &strong)).collect();
     (told, more)
 }
@@ -157,6 +155,11 @@ pub(crate) fn members<'a>(parties: &'a [Party], suspect: &str) -> impl Iterator<
     parties
         .iter()
         .filter(move |p| p.name == suspect || (service.is_some() && p.service.as_deref() == service))
+}
+
+/// Of one victim's links the control that died most.
+pub(crate) fn control<'a>(links: impl Iterator<Item = &'a Link>) -> Option<&'a Link> {
+    links.filter(|l| l.verdict == Verdict::Control).max_by_key(|l| l.kills)
 }
 
 /// The deaths of a suspect, sorted.
@@ -204,7 +207,7 @@ fn is_own(victim: &Party, suspect: &Suspect<'_>) -> bool {
 
 fn tell(host: &str, verdict: Verdict, q_value: f64, pair: &Pair<'_>, strong: &[&Pair<'_>]) -> Link {
     let c = &pair.counted;
-    let is_strong = matches!(verdict, Verdict::Linked | Verdict::Together);
+    let is_strong = verdict.is_strong();
     let rivals = if is_strong { rivals(pair, strong) } else { Vec::new() };
     Link {
         victim: pair.victim.name.clone(),
@@ -258,11 +261,6 @@ fn rivals(pair: &Pair<'_>, strong: &[&Pair<'_>]) -> Vec<Rival> {
         })
         .filter(|r| r.both > 0)
         .collect()
-}
-
-/// A name without the runtime it came from: `docker:shop/proxy/1` is `shop/proxy/1`.
-fn short(name: &str) -> &str {
-    name.split_once(':').map_or(name, |(_, n)| n)
 }
 
 fn sentence(pair: &Pair<'_>, verdict: Verdict) -> String {

@@ -243,8 +243,7 @@ fn follow(p: &Process) -> Vec<Html> {
         }
     }
     // A trend is told only where its interval leaves no doubt of its direction.
-    let sure = p.trend.filter(|t| t.factor_per_hour_ci[0] > 1.0 || t.factor_per_hour_ci[1] < 1.0);
-    if let Some(t) = sure {
+    if let Some(t) = p.trend.filter(|t| t.direction().is_some()) {
         let way = if t.factor_per_hour > 1.0 { "rise" } else { "fall" };
         out.push(Html(format!(
             "Restarts {way}: from {} to {} an hour over the window.",

@@ -139,10 +139,9 @@ pub struct ProofRow {
 /// The why of one process.
 #[must_use]
 pub fn why(d: &ProcessDetail) -> WhyView {
-    let strong = |l: &&Link| matches!(l.verdict, Verdict::Linked | Verdict::Together);
     let control = d.links.iter().find(|l| l.verdict == Verdict::Control);
     let mut lead: Vec<String> =
-        d.links.iter().filter(strong).take(3).map(|l| sentence(&l.sentence)).collect();
+        d.links.iter().filter(|l| l.verdict.is_strong()).take(3).map(|l| sentence(&l.sentence)).collect();
     if !lead.is_empty() {
         lead.extend(control.map(|l| sentence(&l.sentence)));
     }
@@ -191,12 +190,8 @@ fn sentence(text: &str) -> String {
     visible(text, TEXT_MAX)
 }
 
-fn seconds(x: f64) -> String {
-    words::duration(x)
-}
-
 fn lag_words(l: Lag) -> String {
-    format!("{} ({} to {})", seconds(l.median), seconds(l.p25), seconds(l.p75))
+    format!("{} ({} to {})", words::duration(l.median), words::duration(l.p25), words::duration(l.p75))
 }
 
 fn chain(c: &Chain) -> ChainView {
@@ -206,7 +201,7 @@ fn chain(c: &Chain) -> ChainView {
             .steps
             .iter()
             .map(|s| StepView {
-                lag: s.lag_seconds.map_or(String::new(), |l| format!("{} later", seconds(l.median))),
+                lag: s.lag_seconds.map_or(String::new(), |l| format!("{} later", words::duration(l.median))),
                 who: match s.what {
                     StepKind::NameFails => visible(&s.who, 120),
                     StepKind::Death | StepKind::Restart => plain_subject(&s.who),
@@ -286,9 +281,11 @@ fn name(n: &FailingName) -> NameRow {
     let outcomes: Vec<String> =
         n.outcomes.iter().take(6).map(|(o, k)| format!("{} {}", visible(o, 30), words::count(*k))).collect();
     let last = match n.spells.last() {
-        Some((from, Some(to))) => {
-            Html(format!("{}, for {}", words::time(*from, Shown::Milli), seconds(to.seconds_since(*from))))
-        }
+        Some((from, Some(to))) => Html(format!(
+            "{}, for {}",
+            words::time(*from, Shown::Milli),
+            words::duration(to.seconds_since(*from))
+        )),
         Some((from, None)) => Html(format!("{}, no success seen since", words::time(*from, Shown::Milli))),
         None => Html("–".into()),
     };
