@@ -84,7 +84,8 @@ impl<'a> Inquiry<'a> {
         }
         for (victim, (subject, judged)) in self.parties.iter().zip(&self.subjects) {
             let Some(facts) = self.host.subjects.get(*subject) else { continue };
-            let names = self.host.names.get(*subject);
+            // Without a restart there is nothing to explain.
+            let names = self.host.names.get(*subject).filter(|_| judged.restarts().next().is_some());
             let failures = names.map(|n| n.failures(self.view, &self.host.timeline));
             if let Some(failures) = failures.as_deref().filter(|_| !victim.onsets.is_empty()) {
                 let host = (self.name, self.host);
