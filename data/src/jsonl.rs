@@ -1,9 +1,10 @@
 //! Recordings: events as JSON Lines. A malformed line is an error that names its number, or, read leniently, is
 //! skipped and counted. Lines are bounded, so that a hostile file cannot take the memory.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 
 use crate::event::Event;
+use crate::lines;
 
 /// The longest line that is read, in bytes.
 pub const MAX_LINE: usize = 16 << 20;
@@ -63,41 +64,19 @@ impl<R: BufRead> Reader<R> {
 
     /// Reads one line into the buffer, bounded. `Ok(None)` at the end of the file.
     fn fill(&mut self) -> Result<Option<()>, LineError> {
-        self.buffer.clear();
         self.line += 1;
         let line = self.line;
         let limit = MAX_LINE as u64 + 1;
-        let n = (&mut self.input)
-            .take(limit)
-            .read_until(b'\n', &mut self.buffer)
+        let (read, over) = lines::bounded(&mut self.input, limit, &mut self.buffer)
             .map_err(|source| LineError::Io { line, source })?;
-        self.bytes += n as u64;
-        if n == 0 {
+        self.bytes += read + over;
+        if read == 0 {
             return Ok(None);
         }
-        if self.buffer.last() != Some(&b'\n') && n as u64 == limit {
-            self.skip_rest_of_line().map_err(|source| LineError::Io { line, source })?;
+        if read == limit && self.buffer.last() != Some(&b'\n') {
             return Err(LineError::TooLong { line });
         }
         Ok(Some(()))
-    }
-
-    fn skip_rest_of_line(&mut self) -> io::Result<()> {
-        loop {
-            let chunk = self.input.fill_buf()?;
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            let (used, ended) = match chunk.iter().position(|b| *b == b'\n') {
-                Some(i) => (i + 1, true),
-                None => (chunk.len(), false),
-            };
-            self.input.consume(used);
-            self.bytes += used as u64;
-            if ended {
-                return Ok(());
-            }
-        }
     }
 }
 

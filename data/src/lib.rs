@@ -9,6 +9,7 @@
 
 pub mod event;
 pub mod jsonl;
+pub mod lines;
 pub mod time;
 pub mod window;
 

@@ -1,11 +1,12 @@
 //! The engine's recorded events (`docker events --format '{{json .}}'`, its old forms, Podman's) become starts, exits and
 //! removals, by the rules of the live source. What inspect would have been asked is not known: only what the stream says.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::sync::Arc;
 
 use linchpin_data::Event;
 use linchpin_data::clock::Stamp;
+use linchpin_data::lines::bounded;
 
 use super::names::Names;
 use super::{Coverage, Input, Outcome, Told};
@@ -29,48 +30,24 @@ pub struct EngineEvents<R> {
     out: Outcome,
 }
 
-/// Reads a line of bounded length into `line`; what is beyond is passed over. None at the end; true if it was cut.
-fn bounded_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    line.clear();
-    if input.by_ref().take(LONGEST).read_until(b'\n', line)? == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') {
-        return Ok(Some(false));
-    }
-    let mut cut = false;
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(Some(cut));
-        }
-        cut = true;
-        let (used, end) = match memchr::memchr(b'\n', buffer) {
-            Some(i) => (i + 1, true),
-            None => (buffer.len(), false),
-        };
-        input.consume(used);
-        if end {
-            return Ok(Some(true));
-        }
-    }
-}
-
 /// Learns the containers' names from a stream, before anything is told of them.
 ///
 /// # Errors
 /// Those of the reader.
 pub fn learn(mut input: impl BufRead, names: &Names) -> io::Result<()> {
     let mut line = Vec::new();
-    while let Some(cut) = bounded_line(&mut input, &mut line)? {
-        if !cut
+    loop {
+        let (read, over) = bounded(&mut input, LONGEST, &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if over == 0
             && let Ok(value) = serde_json::from_slice(&line)
             && let Decoded::Event(e) = decode(&value)
         {
             names.learn(&e);
         }
     }
-    Ok(())
 }
 
 impl<R: BufRead> EngineEvents<R> {
@@ -161,15 +138,16 @@ impl<R: BufRead> Input for EngineEvents<R> {
     fn step(&mut self, out: &mut Told) -> io::Result<bool> {
         let mut line = Vec::new();
         for _ in 0..LINES {
-            let Some(cut) = bounded_line(&mut self.input, &mut line)? else {
+            let (read, over) = bounded(&mut self.input, LONGEST, &mut line)?;
+            if read == 0 {
                 self.tracker.flush(self.now, &self.exits);
                 self.tell(out);
                 self.coverage.end(out);
                 self.out.covers = self.coverage.span();
                 return Ok(false);
-            };
+            }
             self.out.lines += 1;
-            if cut {
+            if over > 0 {
                 self.out.unplaced.add("a line longer than 1 MiB", 1);
             } else {
                 self.line(&line, out);
