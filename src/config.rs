@@ -203,6 +203,11 @@ fn default_journal() -> PathBuf {
         .join("linchpin")
 }
 
+/// This host's name.
+pub fn this_host() -> String {
+    nix::unistd::gethostname().map_or("localhost".into(), |h| h.to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ use linchpin_data::journal::{Journal, Options};
 use linchpin_data::{Event, Timestamp, jsonl};
 
 use crate::cli::ImportArgs;
-use crate::{history, plain};
+use crate::{config, history, plain};
 
 /// Events that Docker replays at most to `--since`.
 const REPLAYED: u64 = 256;
@@ -40,10 +40,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
     if files.iter().filter(|(path, _)| is_stdin(path)).count() > 1 {
         bail!("standard input (-) can be only one of the files");
     }
-    let host: Arc<str> = match &args.host {
-        Some(name) => name.as_str().into(),
-        None => nix::unistd::gethostname().map_or("localhost".into(), |h| h.to_string_lossy().into()),
-    };
+    let host: Arc<str> = args.host.clone().unwrap_or_else(config::this_host).into();
     let bytes = files
         .iter()
         .map(|(p, _)| std::fs::metadata(p).ok().filter(std::fs::Metadata::is_file).map(|m| m.len()));

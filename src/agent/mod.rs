@@ -67,7 +67,7 @@ async fn watch_host(config: &Config, args: &AgentArgs) -> anyhow::Result<()> {
     let ledger = Arc::new(RwLock::new(ledger));
 
     let roots = doctor::roots(config);
-    let host = nix::unistd::gethostname().map_or("localhost".into(), |h| h.to_string_lossy().into_owned());
+    let host = crate::config::this_host();
     let boot_id = boot_id(&roots);
     let (changed, changes) = watch::channel(0u64);
     let writer = Writer::spawn(journal.clone());

@@ -13,7 +13,7 @@ use super::names::Names;
 use super::units::Units;
 use super::when::{Calendar, boot_told_by};
 use super::{Coverage, Input, Outcome, Told};
-use crate::sources::kernel_log::parse::{Decoder, Record};
+use crate::sources::kernel_log::parse::{Decoder, Record, left_out};
 use crate::sources::kernel_log::prefix::{LogTime, strip};
 
 /// Bytes read at once.
@@ -216,10 +216,14 @@ impl<R: Read> KernelText<R> {
                     self.place(time, &line, &subject, fact.into(), out);
                 }
                 Record::Suppressed { time, by, count, line } => {
-                    let detail = format!(
-                        "the kernel left out {count} reports of {by}: kills or faults may be missing, or lack their cgroup"
-                    );
-                    self.issue(time, "suppressed", count, detail, line, out);
+                    let fact = Issue {
+                        source: Some("kernel_log".into()),
+                        what: Some("suppressed".into()),
+                        detail: Some(left_out(&by, count)),
+                        count: Some(count),
+                        sample: Some(line.clone()),
+                    };
+                    self.place(time, &line, "host:", fact.into(), out);
                 }
                 Record::Unreadable { line, .. } => {
                     self.out.unplaced.count("looks like a kill and cannot be read", &line);
@@ -236,17 +240,6 @@ impl<R: Read> KernelText<R> {
             }
             Err(why) => self.out.unplaced.count(why, line),
         }
-    }
-
-    fn issue(&mut self, time: LogTime, what: &str, count: u64, detail: String, line: String, out: &mut Told) {
-        let fact = Issue {
-            source: Some("kernel_log".into()),
-            what: Some(what.into()),
-            detail: Some(detail),
-            count: Some(count),
-            sample: Some(line.clone()),
-        };
-        self.place(time, &line, "host:", fact.into(), out);
     }
 
     fn end(&mut self, out: &mut Told) {

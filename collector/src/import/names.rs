@@ -65,17 +65,19 @@ impl Names {
     #[must_use]
     pub fn of_cgroup(&self, path: Option<&str>) -> (String, &'static str) {
         let Some(path) = path else { return ("host:".into(), "the log does not say which cgroup") };
-        match place(path) {
+        let at = place(path);
+        match at {
             Place::Nowhere => ("host:".into(), "the victim's cgroup is in no container and no unit"),
-            Place::Container { id, .. } if self.get(&id).is_some() => {
-                let subject = self.get(&id).map(|k| k.subject.to_string()).unwrap_or_default();
-                (subject, "the victim's cgroup, named by the engine's own records")
-            }
-            at @ Place::Container { .. } => (
-                subject_of(&at),
-                "the victim's cgroup; the container's name is in none of the imported files",
-            ),
-            at => (subject_of(&at), "the victim's cgroup"),
+            Place::Container { ref id, .. } => match self.get(id) {
+                Some(known) => {
+                    (known.subject.to_string(), "the victim's cgroup, named by the engine's own records")
+                }
+                None => (
+                    subject_of(&at),
+                    "the victim's cgroup; the container's name is in none of the imported files",
+                ),
+            },
+            _ => (subject_of(&at), "the victim's cgroup"),
         }
     }
 }

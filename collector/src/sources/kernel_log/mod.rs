@@ -38,7 +38,7 @@ use crate::sources::cgroup::files::cgroup_of;
 use attribute::{Place, place, subject, subject_of};
 use clock::LogClock;
 use mains::Mains;
-use parse::{Decoder, Record};
+use parse::{Decoder, Record, left_out};
 use prefix::{LogTime, kmsg_head};
 
 /// Longest record that the kernel hands out is 8 KiB; a smaller buffer would be refused.
@@ -341,9 +341,7 @@ impl<'a> Reader<'a> {
                 .await;
             }
             Record::Suppressed { time, by, count, line } => {
-                let detail = format!(
-                    "the kernel left out {count} reports of {by}: kills or faults may be missing, or lack their cgroup"
-                );
+                let detail = left_out(&by, count);
                 let issue = cx.issue("host:", "suppressed", count, detail, &line);
                 cx.emit(self.dated(cx, issue, time)).await;
             }

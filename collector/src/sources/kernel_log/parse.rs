@@ -77,6 +77,14 @@ pub struct Decoder {
     kills: Vec<Kill>,
 }
 
+/// What is said of reports that the kernel left out.
+#[must_use]
+pub fn left_out(by: &str, count: u64) -> String {
+    format!(
+        "the kernel left out {count} reports of {by}: kills or faults may be missing, or lack their cgroup"
+    )
+}
+
 impl Decoder {
     /// Takes in a piece of a log; it may end within a line.
     pub fn feed(&mut self, mut bytes: &[u8], out: &mut Vec<Record>) {
